@@ -255,15 +255,10 @@ def _filter(
     corner = int(peaks.columns[number]), int(peaks.rows[number])
     left, top = (layer.field_start - 0.5 + place * layer.field_stride for place in corner)
     panes = []
+    best = f"filter {filter_}: activation {peaks.activations[number]:.3g} at step {time}"
     for kind, title, what, form in (
-        (
-            "state",
-            f"filter {filter_}: activation {peaks.activations[number]:.3g} at step {time}",
-            "grey",
-            "{0}",
-        ),
-        ("gradient", "guided backpropagation", "influence", "{0.0000}"),
-    ):
+        ("state", best, "gray", "{0}"), ("gradient", "guided backpropagation", "influence", "{0.0000}"),
+    ):  # fmt: skip
         levels = " ".join(f"@{kind}_{channel}{form}" for channel in CHANNELS)
         pane = linked.pane(f"{name}_{kind}", title, (what, levels))
         pane.hover.renderers = [pane.image_rgba(kind, source=source, **linked.place)]
@@ -315,12 +310,12 @@ def _words(game: PlayedGame, moments: Moments) -> list[str]:
 def _pictures(shown: models.ColumnDataSource, screen_shape: tuple[int, int]) -> list[figure]:
     """Return two panes: the current screen, and the screen with the saliency over it."""
     linked = LinkedPanes(screen_shape)
-    screen = linked.pane("screen", "the newest screen of the state", ("grey level", "@screen"))
+    screen = linked.pane("screen", "the newest screen of the state", ("gray level", "@screen"))
     heat = linked.pane("saliency", "saliency of the action taken", ("saliency", "@saliency %"))
     dim = [f"#{level:02x}{level:02x}{level:02x}" for level in range(150)]
     for pane, palette in ((screen, "Greys256"), (heat, dim)):
-        greys = models.LinearColorMapper(palette, low=0, high=255)
-        pane.image("screen", source=shown, color_mapper=greys, **linked.place)
+        grays = models.LinearColorMapper(palette, low=0, high=255)
+        pane.image("screen", source=shown, color_mapper=grays, **linked.place)
     colors = models.LinearColorMapper(["#00000000", *HEAT], low=0, high=100)
     heat.hover.renderers = [heat.image("saliency", source=shown, color_mapper=colors, **linked.place)]
     return [screen, heat]

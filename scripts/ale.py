@@ -203,7 +203,7 @@ def paint(colour: int) -> list[int]:
     return [0xA9, colour, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x85, 0x2A, 0x4C, 0x88, 0]
 
 
-def grey_levels() -> list[int]:
+def gray_levels() -> list[int]:
     """Return ALE's gray level of each color."""
     return [
         int(run_in_ram("pong", paint(colour)).getScreenGrayscale()[100, 80]) for colour in COLOURS.tolist()

@@ -7,8 +7,10 @@ Run it with `PYTHONPATH=src`:
                                                   of games that are not supported
     python -m scripts.emulator trained [GAME ...] 10,000 frames of the agents in snapshots/trained
     python -m scripts.emulator inject [GAME ...]  the rules of supported games, by setting bytes of RAM
+    python -m scripts.emulator csv [GAME ...]     the CSVs of trainings, except for times: ten seconds a game
 
-The last three write what they found into docs/data/roms.csv; `make tables` updates docs/emulator.md.
+`check`, `trained` and `inject` write what they found into docs/data/roms.csv; `make tables` updates
+docs/emulator.md.
 """
 
 import csv
@@ -39,7 +41,7 @@ from scripts.ale import (
     RESETS,
     Saved,
     enter_loop,
-    grey_levels,
+    gray_levels,
     has_combs,
     open_ale,
     settle,
@@ -58,6 +60,14 @@ KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
 FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
 # Of `inject`: states of random play, frames between two of an agent's, frames after a byte was set.
 STATES, PART, FOLLOWED = 20, 2000, 6
+# Of `csv`: the columns that differ in any case, and a short training with a tiny network.
+TIMES = {"total_time", "epoch_time", "steps_per_second"}
+TRAINING: dict[str, Any] = {
+    "color_averaging": False, "epochs": 1, "network": "small", "screen_width": 42, "screen_height": 42,
+    "random_steps": 1000, "train_steps": 1000, "test_steps": 500, "replay_size": 2000, "train_frequency": 16,
+    "backend": "cpu", "threads": 1, "log_level": "WARNING", "random_seed": 1, "csv_file": None,
+    "save_weights_prefix": None,
+}  # fmt: skip
 
 
 class Twins:
@@ -359,9 +369,9 @@ def best_start(game: str, whole: bool = True) -> Start:
 def make(names: list[str]) -> None:
     """Write `starts.json`; with names, only the starts of these games are made anew."""
     found = {game: starts.find(game) for game in RULES if names and game not in names}
-    starts.save(grey_levels(), twister(), found)
+    starts.save(gray_levels(), twister(), found)
     found |= {game: best_start(game, game not in RESETS) for game in names or RULES}
-    starts.save(grey_levels(), twister(), found)
+    starts.save(gray_levels(), twister(), found)
 
 
 def note(game: str, **cells: str) -> None:
@@ -399,8 +409,19 @@ def trained(names: list[str]) -> None:
         print(f"{game}: {found}", flush=True)
 
 
+def compare_rows(names: list[str]) -> None:
+    """Train with each emulator; print the columns of the CSV that differ."""
+    for game in names or sorted(RULES):
+        tables: list[list[dict[str, Any]]] = [[], []]
+        for emulator, rows in zip(("ale", "warp"), tables, strict=True):
+            simple_dqn.train(game, on_phase_end=rows.append, emulator=emulator, **TRAINING)
+        pairs = list(zip(*tables, strict=True))
+        unequal = {name for row, same in pairs for name in row if row[name] != same[name]}
+        print(f"{game}: {', '.join(sorted(unequal - TIMES)) or 'equal'}", flush=True)
+
+
 if __name__ == "__main__":
-    verbs = {"make": make, "check": check, "trained": trained, "inject": inject}
+    verbs = {"make": make, "check": check, "trained": trained, "inject": inject, "csv": compare_rows}
     if len(sys.argv) < 2 or sys.argv[1] not in verbs:
         sys.exit(__doc__)
     verbs[sys.argv[1]](sys.argv[2:])

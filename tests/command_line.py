@@ -25,6 +25,8 @@ Patch: TypeAlias = pytest.MonkeyPatch
 Start: TypeAlias = Callable[..., int]  # the fixture `start`
 Told: TypeAlias = Callable[..., str]  # the fixture `told`
 PROJECT = Path(__file__).parents[1]
+NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"  # a snapshot of Neon's
+ORIGINAL = PROJECT / "tests" / "data" / "simple_dqn_2015.csv"  # statistics of the original simple_dqn
 # A training that takes no time, for tests of all that surrounds it.
 CATCH: dict[str, Any] = {
     "preset": "simple_dqn", "network": "small", "screen_width": 36, "screen_height": 36, "random_steps": 60,

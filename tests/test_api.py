@@ -2,6 +2,7 @@
 
 import copy
 import json
+import logging
 import pickle
 import re
 import shutil
@@ -29,10 +30,9 @@ from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inpu
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot, locked
 from simple_dqn.statistics import Point, Writer
-from tests.command_line import CATCH, PROJECT, Capsys, Logs, python, rows
+from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, python, rows
 
 pytestmark = pytest.mark.usefixtures("home")
-NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TINY = NetworkSpec((Convolution(4, 8, 4), Dense(8)), biases=True, initializer=uniform_by_inputs)
 
@@ -191,6 +191,7 @@ def test_a_run_that_callbacks_stop_goes_on_and_keeps_the_best_test(home: Path) -
     simple_dqn.train("catch", **{**settings, "epochs": 1, "keep": 1})
     kept = {path.name for path in home.glob("snapshots/*best*")}
     assert kept == {"catch_before_best.pkl", "catch_whole_best.pkl"}
+    assert len([*home.glob("snapshots/catch_checkpoint/run_*.npz")]) == 1
 
 
 def test_a_resumed_run_says_where_its_files_are_and_has_its_preset_as_the_game_has_it(home: Path) -> None:
@@ -205,7 +206,20 @@ def test_a_resumed_run_says_where_its_files_are_and_has_its_preset_as_the_game_h
     assert len(run.snapshots) == 2
 
 
-def test_without_files_it_is_in_nobodys_way(home: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_each_run_has_its_own_log_level_unless_the_application_has_a_log(monkeypatch: Patch) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "level", logging.WARNING)
+    monkeypatch.setattr(root, "handlers", [])
+    for level in (logging.INFO, logging.ERROR):
+        simple_dqn.train("catch", log_level=logging.getLevelName(level), **CATCH)
+        assert root.level == level
+    root.handlers = [logging.NullHandler()]
+    simple_dqn.train("catch", log_level="INFO", **CATCH)
+    assert root.level == logging.ERROR
+
+
+def test_a_run_without_files_needs_no_lock(home: Path) -> None:
     with locked(home / "snapshots" / "catch"):
         run = simple_dqn.train("catch", save_weights_prefix=None, csv_file=None, **CATCH)
     assert (run.snapshots, run.csv_file) == ([], None)
@@ -213,7 +227,7 @@ def test_without_files_it_is_in_nobodys_way(home: Path) -> None:
 
 @pytest.mark.parametrize("flags", [{"replay_size": 10**9}, {"track": "mine"}])
 def test_a_run_that_cannot_be_built_closes_its_games(
-    home: Path, monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]
+    home: Path, monkeypatch: Patch, flags: dict[str, Any]
 ) -> None:
     made, closed = list[Any](), list[Any]()
     make_environment = simple_dqn.run.make_environment
@@ -480,7 +494,9 @@ def test_a_rule_that_returns_no_targets_is_named(returned: Any) -> None:
         simple_dqn.train("catch", **CATCH, target_rule="mine")
 
 
-def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path, home: Path) -> None:
+def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(
+    snapshot: Path, home: Path, monkeypatch: Patch
+) -> None:
     heard: list[Any] = []
 
     class Mine(Writer):
@@ -496,9 +512,8 @@ def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(snapshot: Path,
             heard.append(path)
 
     simple_dqn.register_track("mine", Mine)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "POINT_STEPS", 20)
-        run = simple_dqn.train("catch", track="mine", **CATCH)
+    monkeypatch.setattr(statistics, "POINT_STEPS", 20)
+    run = simple_dqn.train("catch", track="mine", **CATCH)
     assert heard[0] == (home / "results" / "catch", 4, False)
     assert heard[-1] == run.snapshots[0]
     assert [point.step for point in heard[1:-1]] == [20, 40]

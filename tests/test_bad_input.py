@@ -24,19 +24,8 @@ from simple_dqn.files import kind_of
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.verbs.play import finish
-from tests.command_line import PROJECT, Capsys, Patch, python
+from tests.command_line import NEON, PROJECT, Capsys, Patch, python
 
-MINE = """
-import gymnasium
-
-
-class Mine(gymnasium.Env):
-    observation_space = gymnasium.spaces.Box(0, 255, (8, 8), "uint8")
-    action_space = gymnasium.spaces.Discrete(2)
-
-
-gymnasium.register("mine", entry_point=Mine)
-"""
 # Carries out commands; prints for each its exit code, complaints, whether PyTorch is imported, and the files.
 WATCHED = """
 import io, json, os, sys
@@ -92,8 +81,8 @@ def snapshot(game: str = "pong", actions: int = 6, flags: dict[str, Any] | None 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "not_a_rom.bin").write_bytes(b"x" * 4096)
-    (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "services.yaml").write_text("services:\n")
+    (tmp_path / "hub.yaml").write_text("load_weights: hf://stranger/repo\n")
     (tmp_path / "wide.yaml").write_text('game: "\\UFFFFFFFF"\n')
     (tmp_path / "file").write_text("a file where a folder should be")
     snapshot().save(tmp_path / "pong_1.pkl")
@@ -103,7 +92,6 @@ def folder(tmp_path: Path) -> Path:
     snapshot(actions=18).save(tmp_path / "full_1.pkl")
     whole = (tmp_path / "pong_1.pkl").read_bytes()
     (tmp_path / "cut_1.pkl").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "other.csv").write_text("epoch,phase,average_reward\n0,random,2\n1,train,2\n")
     (tmp_path / "steps.csv").write_text("epoch,phase,steps\n1,train,5\n")
     (tmp_path / "curve.csv").write_text("epoch,phase,steps,average_reward\n1,train,1,1\n1,test,1,1\n")
     return tmp_path
@@ -120,6 +108,9 @@ test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a fi
 nvis pong_1.pkl --visualization_file breakout_1.pkl => it is a file of another kind
 plot curve.csv --fields average_reward --png_file breakout_1.pkl => it is a file of another kind
 snapshot export pong_1.pkl --safetensors breakout_1.pkl => breakout_1.pkl
+test pong_1.pkl --json / => cannot write /: / is a folder | --json
+resume pong_1.pkl --play_games 3 => --play_games is not for a training: use
+train pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
 train pong --csv_file pong_1.pkl => cannot write pong_1.pkl: it is no CSV of statistics
 train pong --record_sound_filename not_a_rom.bin --processes 1 => cannot write not_a_rom.bin
 record pong_1.pkl --emulator warp => --emulator warp has no colors
@@ -152,12 +143,12 @@ sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave
 sweep pong --environment x.py => --environment: invalid choice
 sweep pong --backend gpu => --backend gpu | --gpus_per_run
 sweep pong --name ../x => --name '../x' | folder's name
-sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 | more than any machine has
+sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 | is too large: lower it
 sweep pong --compare 'a=--threads 2' => --threads is not for a sweep
 sweep pong --compare a= 'a=--double true' => two settings of --compare have the same name
 sweep pong --compare 'a=--backend gpu' => --backend gpu | --gpus_per_run
 sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config
-sweep pong mine.py => games of one kind
+sweep pong OWN => games of one kind
 sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' => --target_steps
 sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such
 sweep pong --target_rule mine => mine
@@ -173,6 +164,19 @@ train CartPole-v1 --network nature => --network nature | leave it out
 nvis CartPole-v1_1.pkl => nvis needs images | another snapshot
 train pong --track mlflow => --track: invalid choice: 'mlflow' | wandb, trackio
 train pong --save_weights_prefix PADDING => --save_weights_prefix | too long | 200
+nvis missing.pkl => missing.pkl
+nvis pong_1.pkl --visualization_filters 0 => too small
+nvis pong_1.pkl --visualization_file . => . is a folder
+nvis pong_1.pkl --visualization_file file/x.html => file is no folder
+nvis pong_1.pkl --game pong => unknown flag --game
+nvis pong_1.pkl --environment catch => was trained on pong, not on catch
+snapshot show hf://me/catch => .venv/bin/python -m pip install huggingface_hub== | safetensors== | extra `hub`
+snapshot card pong_1.pkl --push me/catch => --push needs packages | the extra `hub`
+snapshot export pong_1.pkl --safetensors => --safetensors needs packages | the extra `hub`
+snapshot export pong_1.pkl x.onnx --onnx => --onnx needs packages | pip install onnx== | the extra `onnx`
+train pong --csv_file x.csv --track wandb => --track wandb needs packages | wandb== | extra `wandb`
+train catch --environment catch --random_steps 900 --cluster local => --cluster needs packages
+sweep pong --cluster local => --cluster needs packages | pip install 'ray>= | the extra `cluster`
 """
 AT_ONCE = r"""
 train pong_1.pkl => pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl
@@ -204,7 +208,7 @@ def test_refused_before_pytorch_is_imported(folder: Path) -> None:
     (folder / "snapshots" / "trained").mkdir(parents=True)
     shutil.copy(folder / "pong_1.pkl", folder / "snapshots" / "trained" / "pong_200.pkl")
     snapshot(flags=PRESETS[USUAL]).save(folder / "quick_1.pkl")
-    shutil.copy(PROJECT / "tests" / "data" / "breakout_1.pkl", folder / "breakout_77.prm")
+    shutil.copy(NEON, folder / "breakout_77.prm")
     snapshot(flags={"distributional": "c51"}).save(folder / "atoms_1.pkl")
     before = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
     given = json.dumps([command for command, _ in table(AT_ONCE)])
@@ -231,7 +235,8 @@ def test_bad_input(verb: Verb, folder: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)  # no extra is installed
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = files_in(folder)
-    for command, words in table(ROWS.replace("PADDING", "x" * 230)):
+    own = str(PROJECT / "examples" / "flappy_bird.py")
+    for command, words in table(ROWS.replace("PADDING", "x" * 230).replace("OWN", own)):
         if command[0] == "train" and "--random_steps" not in command:
             command = [*command, *(flag for flag in SHORT if flag not in ("--replay_size", "1000"))]
         complaint = one_complaint(verb(*command), command[0])
@@ -438,7 +443,7 @@ def test_what_the_user_can_mend_is_a_line(error: Exception, complaint: str, caps
     assert capsys.readouterr().err.startswith(f"x: {complaint}")
 
 
-def test_a_pipe_to_another_process_is_no_such_reader(capfd: Capsys) -> None:
+def test_a_broken_pipe_that_is_not_standard_output_is_raised(capfd: Capsys) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with capfd.disabled(), pytest.raises(BrokenPipeError):

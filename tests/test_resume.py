@@ -268,7 +268,7 @@ def test_a_resume_from_another_folder_or_of_a_copy(tmp_path: Path, start: Start,
     assert rows(copy / "results" / "catch.csv")[-1]["epoch"] == "3"
 
 
-def test_what_cannot_go_on_is_a_line(finished: Path, told: Told) -> None:
+def test_resume_refuses_in_one_line(finished: Path, told: Told) -> None:
     files = snapshots(finished)
     with locked(finished / "snapshots" / "catch"):
         for arguments in (BRIEF, [*BRIEF, "--resume"], ["resume", "snapshots/catch_1.pkl"]):

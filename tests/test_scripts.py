@@ -116,7 +116,7 @@ def test_every_argument_arrives_also_through_a_link(ready: Project, tmp_path: Pa
     status, out, err = ready.run(ready.folder / "dqn.sh", *AWKWARD, cwd=here)
     assert (status, err) == (0, "")
     assert out.startswith(f"{AWKWARD} ")
-    assert str(here) != out.split()[-1]
+    assert not out.endswith("/examples\n")  # so no file beside the page is imported
     scripts: list[tuple[str | Path, str, str]] = [(ready.folder / f"{verb}.sh", verb, "0") for verb in VERBS]
     for script, verb, code in [*scripts, ("./learn", "train", "2"), ("./learn", "train", "130")]:
         status, out, err = ready.run(script, *AWKWARD, code, cwd=here)

@@ -33,7 +33,7 @@ from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.types import Step
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, open_snapshot, settings_of_agent
 from simple_dqn.verbs.snapshot import curve_of
-from tests.command_line import CATCH, PROJECT, Capsys, Logs, Patch, Told, catch, rows
+from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, Told, catch, rows
 from tests.watch.test_record import save
 
 SMALL: dict[str, Any] = {"random_steps": 300, "train_steps": 120, "test_steps": 60, "replay_size": 500,
@@ -211,7 +211,6 @@ def test_profiles(home: Path, capsys: Capsys, verb: str) -> None:
     assert not list((home / "results").glob("*.csv"))
 
 
-NEON = PROJECT / "tests" / "data" / "breakout_1.pkl"
 NETWORKS: dict[str, dict[str, Any]] = {
     "impala": {"network": "impala", "layer_norm": True, "dueling": True},
     "rainbow": {"noisy": True, "dueling": True, "distributional": "c51"},
@@ -339,13 +338,24 @@ def free_disk(count: float) -> Prepare:
     return attribute("shutil.disk_usage", lambda _path: SimpleNamespace(free=count))
 
 
+def no_gpu(driver: str | None) -> Prepare:
+    """Let PyTorch find no GPU; `driver` is the path of `nvidia-smi`."""
+
+    def prepare(patch: Patch, _home: Path) -> None:
+        patch.setattr("simple_dqn.device.gpus", list)
+        patch.setattr("shutil.which", lambda _name: driver)
+
+    return prepare
+
+
 # The check, a change to the machine, its severity, and words of the line that reports it.
 CASES: list[tuple[str, Prepare, str, str]] = [
     ("packages", lock("no-such-package==1.0"), "error", "missing: no-such-package"),
     ("packages", lock("numpy==0.1"), "warning", "instead of 0.1"),
     ("packages", lambda _, home: (home / "requirements.txt").unlink(), "warning", "to compare with"),
     ("GPU", attribute("simple_dqn.device.gpus", lambda: ["H200"] * 2), "ok", "0: H200, 1: H200"),
-    ("GPU", attribute("simple_dqn.device.gpus", list), "warning", "on the CPU"),
+    ("GPU", no_gpu(None), "warning", "on the CPU"),
+    ("GPU", no_gpu("nvidia-smi"), "warning", "install its GPU build"),
     # As if PyTorch were broken.
     ("GPU", lambda patch, _: patch.setitem(sys.modules, "simple_dqn.device", None), "error", "remove .venv"),
     ("ROMs", lambda *_: None, "ok", "each with the correct MD5"),

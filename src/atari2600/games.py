@@ -35,7 +35,7 @@ from atari2600.machine import (
 )
 from atari2600.rules import Rules
 from atari2600.screens import Screens
-from atari2600.starts import Start, Timers, grey_levels
+from atari2600.starts import Start, Timers, gray_levels
 
 STATE = ("cpu", "riot", "tia", "game", "ram", "seen")  # the arrays of a console's state, but its pictures
 PICTURE_WORDS = 2 * MOST_ROWS * ROW_WORDS
@@ -331,12 +331,12 @@ class Games:
         if len(keys) > MOST_GAMES:
             raise ValueError(f"more than {MOST_GAMES} games")
         self.games, self._device, self._block = len(keys), device, 1 if device == "cpu" else block
-        grey = grey_levels()
-        console = Console(rom, self.games, grey, device, settings.frame_skip, rules)
+        gray = gray_levels()
+        console = Console(rom, self.games, gray, device, settings.frame_skip, rules)
         timers = Timers()
         first, *self._timers = (timers.draw() for _ in range(STARTS_KNOWN + 1))
         for game in range(self.games if start.reset else 0):  # ALE begins one when it loads the ROM
-            start.begin(console, game, grey, first)
+            start.begin(console, game, gray, first)
         Controllers(console, start.controller)
         console.upload()
         self._start, self._settings, self._machine = start, settings, console.machine
@@ -350,10 +350,10 @@ class Games:
         play.limit, play.lives_end, play.maximum = settings.limit, settings.lives_end, settings.maximum
         play.timers = self._put([start.by_timer[timer] for timer in self._timers], np.int32)
         if start.reset:
-            self._scratch = Console(rom, 1, grey, rules=rules)
+            self._scratch = Console(rom, 1, gray, rules=rules)
             states, play.each, frames = [console.get_state()], 0, np.zeros(self.games)
         else:
-            states, play.each = self._play_no_ops(Console(rom, len(start.states), grey, rules=rules))
+            states, play.each = self._play_no_ops(Console(rom, len(start.states), gray, rules=rules))
             frames = np.tile(np.arange(play.each) * settings.no_op_frames, len(start.states))
         self._put_pool(states)
         play.pool_frames = self._put(frames, np.int32)
@@ -438,7 +438,7 @@ class Games:
         """Play the no-ops from each initial state; return the states after each no-op, and their number."""
         start, settings = self._start, self._settings
         for state in range(console.games):
-            start.begin(console, state, grey_levels(), start.by_timer.index(state))
+            start.begin(console, state, gray_levels(), start.by_timer.index(state))
         controllers, states = Controllers(console, start.controller), [console.get_state()]
         for _ in range(settings.most_no_ops):
             controllers.idle(settings.no_op_frames)
@@ -469,7 +469,7 @@ class Games:
             frames = draws.integers(self._settings.most_no_ops + 1) * self._settings.no_op_frames
             scratch, play = self._scratch, self._play
             scratch.ram[0] = ram[game]
-            self._start.begin(scratch, 0, grey_levels(), timer, first=False)
+            self._start.begin(scratch, 0, gray_levels(), timer, first=False)
             Controllers(scratch, self._start.controller).idle(frames)
             here = slice(game, game + 1)
             for name, values in scratch.get_state().items():

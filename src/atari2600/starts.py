@@ -145,12 +145,12 @@ def unpack(text: str) -> bytes:
 
 @cache
 def _table() -> dict[str, Any]:
-    return json.loads(TABLE.read_text()) if TABLE.exists() else {"grey": [], "games": {}}
+    return json.loads(TABLE.read_text()) if TABLE.exists() else {"gray": [], "games": {}}
 
 
-def grey_levels() -> NDArray[np.uint8]:
+def gray_levels() -> NDArray[np.uint8]:
     """Return ALE's gray level of each TIA color, uint8 [256]."""
-    return np.array(_table()["grey"], np.uint8)
+    return np.array(_table()["gray"], np.uint8)
 
 
 @cache
@@ -164,13 +164,13 @@ def find(game: str) -> Start:
     return Start(**row | {"states": [State(**state) for state in json.loads(unpack(row["states"]))]})
 
 
-def save(grey: list[int], random: list[int], starts: dict[str, Start]) -> None:
+def save(gray: list[int], random: list[int], starts: dict[str, Start]) -> None:
     """Write the table; `random` is the Mersenne Twister before the first game, 624 words and the position."""
     rows = {name: asdict(start) for name, start in sorted(starts.items())}
     for row in rows.values():  # the states of a game are alike
         row["states"] = pack(json.dumps(row["states"]).encode())
     text = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
-    head = f'"grey": {json.dumps(grey)},\n"random": {json.dumps(random)}'
+    head = f'"gray": {json.dumps(gray)},\n"random": {json.dumps(random)}'
     TABLE.write_text(f'{{{head},\n"games": {{\n{text}\n}}}}\n')
     _table.cache_clear()
     find.cache_clear()

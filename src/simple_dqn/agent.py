@@ -30,8 +30,8 @@ class DivergedError(UserError):
 class StateBuffer:
     """The current `states` of E games, uint8 [E, S, H, W]: a view to read, valid until the next `append`.
 
-    They equal the prestates of the next transitions in the replay memory, bit for bit. They are on `device`,
-    as the screens are; None: these are NumPy arrays.
+    They equal the prestates of the next transitions in the replay memory, bit for bit. On a `device`
+    they are a tensor; without one, a NumPy array.
     """
 
     def __init__(

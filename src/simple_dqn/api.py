@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from simple_dqn import evaluation, hub, random_streams, rules
 from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import REGISTERED, Config, words
+from simple_dqn.config import read as read_settings
 from simple_dqn.environment import Environment, Frame, as_played
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.own_code import import_code
@@ -28,7 +29,7 @@ from simple_dqn.samplers import SAMPLERS, Uniform
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.snapshot.saver import best_snapshot, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
-from simple_dqn.statistics.writers import TRACKERS, Console
+from simple_dqn.statistics.writers import TRACKERS, Console, ConsoleHandler
 from simple_dqn.types import Actions, QValues, States, Step, datatype
 from simple_dqn.verbs import play
 from simple_dqn.verbs.settings import resolve
@@ -171,7 +172,9 @@ def train(
     others = {"preset": preset, "config": config, "resume": resume or None}
     flags = settings | {name: value for name, value in others.items() if value is not None}
     given = read([_word("game", game), *labels, *_flag_words(flags)], "simple-dqn train")
-    run = learn(given, [calls], log=not logging.getLogger().handlers)
+    run = learn(
+        given, [calls], log=all(isinstance(one, ConsoleHandler) for one in logging.getLogger().handlers)
+    )
     if calls.error:
         raise calls.error
     prefix = Path(run.save_weights_prefix) if run.save_weights_prefix else None
@@ -328,7 +331,7 @@ class TrainedAgent:
 
         `states` are as for `q_values`; an action is an index into `action_names`.
         """
-        rate = _read({"exploration_rate_test": epsilon})["exploration_rate_test"]
+        rate = read_settings({"exploration_rate_test": epsilon})["exploration_rate_test"]
         return self._player.choose(rate, states=self._checked(states))
 
     def saliency(self, states: States) -> NDArray[np.float32]:
@@ -346,7 +349,7 @@ class TrainedAgent:
         the snapshot's tests. A bar on a terminal counts the games.
         """
         asked = {"play_games": games, **_playing(seed, epsilon)}
-        number = _read(asked)["play_games"]
+        number = read_settings(asked)["play_games"]
         if number < 1:
             raise UserError(f"{games} games have no score: give at least 1")
         config = self._config(play.PLAYS_ONLY, asked, **play.workers_for(number, self._snapshot.flags))
@@ -381,7 +384,7 @@ class TrainedAgent:
 
     def _config(self, base: dict[str, Any], asked: dict[str, Any], **fixed: Any) -> Config:
         """Return the settings `base` of a verb, with `asked` and `fixed` in place of the snapshot's."""
-        given = {**self._given, **_read(asked)}
+        given = {**self._given, **read_settings(asked)}
         return play.settings_of_agent(self._path, self._snapshot, given, {**base, **fixed})
 
     def _checked(self, states: States) -> States:

@@ -28,7 +28,7 @@ KEYS = ("simple_dqn", "preset", "versions", "machine", "settings")
 PATHS_OF_RUN = (
     "csv_file", "save_weights_prefix", "record_screen_path", "record_sound_filename", "visualization_file",
 )  # fmt: skip
-ONE_DASH = re.compile(r"-(?!(inf|nan)$)[A-Za-z]\w")  # simple_dqn's own examples have one: -csv_file FILE
+ONE_DASH = re.compile(r"-(?!(inf|nan)$)[A-Za-z]\w")  # simple_dqn's own examples have one dash: -csv_file FILE
 NEGATIVE = re.compile(r"-(\.?\d|(inf|nan)$)")
 
 
@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
 
     example = ""  # of its arguments
     most_used: Sequence[str] = ()  # the settings that `--help` shows; none: it shows every flag
-    defaults: Callable[[], Mapping[str, Any]] = staticmethod(dict)  # returns those that the help shows
+    defaults: Callable[[], Mapping[str, Any]] = staticmethod(dict)  # returns the values that the help shows
 
     def add_switch(self, name: str, text: str, group: argparse._ActionsContainer | None = None) -> None:
         """Add a flag that takes yes or no, and alone means yes."""

@@ -66,7 +66,7 @@ class EnvironmentConfig:
     emulator: str = choice("auto ale warp", "warp: our own; auto: that where it plays the game", local=True)
     workers: int = option(1, "games played side by side", 1, 4096)
     processes: int = option(0, "processes that play the games; 0: this one does", 0, 256, local=True)
-    display_screen: bool = option(False, "show the emulator's own window during training and tests")
+    display_screen: bool = option(False, "show the emulator's window in training and tests", local=True)
     frame_skip: int = option(4, "frames for which each action is repeated", 1, 60)
     repeat_action_probability: float = option(0.0, "chance per frame that the last action is repeated", 0, 1)
     minimal_action_set: bool = option(True, "use only the actions with an effect in the game, not all 18")
@@ -110,7 +110,7 @@ class MemoryConfig:
 class NetworkConfig:
     """The network's architecture and its updates."""
 
-    learning_rate: float = option(0.00025, "learning rate of the optimizer", above=0)
+    learning_rate: float = option(0.00025, "learning rate of the optimizer; Adadelta has none", above=0)
     learning_rate_end: float = option(0.00005, "learning rate to which it falls linearly", above=0)
     learning_rate_decay_updates: int = option(0, "updates until that; 0: none", 0, share_of="updates")
     discount_rate: float = option(0.99, "discount factor γ per step", 0, 1)
@@ -151,7 +151,7 @@ class BackendConfig:
     """The device that the network computes on."""
 
     backend: str = choice("gpu cpu", "device of the network; without a GPU: the CPU, with a warning")
-    device_id: int = option(0, "index of the GPU, from 0", 0)
+    device_id: int = option(0, "index of the GPU, from 0", 0, local=True)
     datatype: str = choice("float32 bfloat16 float16 float64 auto",
         "precision of the hidden layers; auto: bfloat16 if the processor has instructions for it, or float32")
     threads: int = option(0, "CPU threads of the network; 0: one for each idle core", 0, 1024, local=True)

@@ -27,7 +27,6 @@ RESERVED = 2 * 10**9  # bytes of GPU memory left to the network and its updates
 MOST_THREADS = 8  # more would wait for each other in updates as small as these
 
 Work: TypeAlias = Callable[..., Tensor]  # computes one tensor from others, and may change weights
-Replay: TypeAlias = Callable[[], Tensor]  # does the same work again, on the current values of its inputs
 
 
 class Device:
@@ -49,13 +48,13 @@ class Device:
         self.layout = torch.contiguous_format if planes else torch.channels_last
 
     @property
-    def records(self) -> bool:
+    def captures(self) -> bool:
         """Whether work runs as CUDA graphs, which cannot ask the host for overflows, as loss scaling does."""
         return self.torch_device.type == "cuda" and not self.loss_scaling
 
-    def record(self, work: Work) -> Work:
-        """Return `work` as a CUDA graph if the device `records`, else `work` itself."""
-        return Recorded(work) if self.records else work
+    def capture(self, work: Work) -> Work:
+        """Return `work` as a CUDA graph if the device `captures`, else `work` itself."""
+        return CapturedGraph(work) if self.captures else work
 
     def move(self, network: nn.Module) -> None:
         """Move `network` to the device, and its filters to the device's memory layout."""
@@ -216,23 +215,23 @@ def use_threads(threads: int, device: Device, spare_cores: int) -> int:
     return threads
 
 
-# A recording begins by waiting for the GPU, which would break another thread's.
-RECORDING = threading.Lock()
-WARM_UPS = 3  # calls before the recording, in which libraries choose kernels and allocate their workspace
+# A capture begins by waiting for the GPU, which would break another thread's.
+CAPTURE_LOCK = threading.Lock()
+WARM_UPS = 3  # calls before the capture, in which libraries choose kernels and allocate their workspace
 
 
-class Recorded:
-    """A function of tensors that is recorded as a CUDA graph, and replayed from its fourth call on.
+class CapturedGraph:
+    """A function of tensors that is captured as a CUDA graph, and replayed from its fourth call on.
 
     An update of Nature's network is about a hundred kernels of a few microseconds each, less than the CPU
-    needs to launch one; a graph launches all at once. Every call does the work exactly once. It is recorded
+    needs to launch one; a graph launches all at once. Every call does the work exactly once. It is captured
     again when the shapes of its inputs change; all its other tensors must stay at their place in memory.
     """
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._inputs: list[Tensor] = []
-        self._replay: Replay | None = None
+        self._replay: Callable[[], Tensor] | None = None
         self._shapes: list[torch.Size] = []
         self._calls = 0  # with these shapes
 
@@ -246,14 +245,14 @@ class Recorded:
             return run_beside(self._work, inputs)
         if self._replay is None:
             self._inputs = [values.clone() for values in inputs]
-            self._replay = record_graph(lambda: self._work(*self._inputs), inputs[0].device)
+            self._replay = capture_graph(lambda: self._work(*self._inputs), inputs[0].device)
         for place, values in zip(self._inputs, inputs, strict=True):
             place.copy_(values)
         return self._replay().clone()
 
 
 def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
-    """Run `work` on its own stream, as a recording does, and make the current stream wait for it."""
+    """Run `work` on its own stream, as a capture does, and make the current stream wait for it."""
     with torch.cuda.device(inputs[0].device):  # otherwise the streams would be the first GPU's
         current, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
         beside.wait_stream(current)
@@ -264,10 +263,10 @@ def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
     return result
 
 
-def record_graph(work: Replay, gpu: torch.device) -> Replay:
-    """Record `work` on `gpu` without running it; other threads may use the GPU meanwhile."""
+def capture_graph(work: Callable[[], Tensor], gpu: torch.device) -> Callable[[], Tensor]:
+    """Capture `work` on `gpu` without running it; other threads may use the GPU meanwhile."""
     graph = torch.cuda.CUDAGraph()
-    with RECORDING, torch.cuda.device(gpu), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with CAPTURE_LOCK, torch.cuda.device(gpu), torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = work()
 
     def replay() -> Tensor:

@@ -29,16 +29,16 @@ from simple_dqn.value_heads import ImplicitHead
 
 logger = logging.getLogger(__name__)
 
-RATES = 100  # learning rates while annealing on a GPU: each needs a new recording
+RATES = 100  # learning rates while annealing on a GPU: each needs a new graph
 
 
 class Transitions(NamedTuple):
     """The arguments of a target rule: B transitions, on the network's device."""
 
-    prestates: Tensor  # s, floats in 0..1 [B, S, H, W]
+    prestates: Tensor  # s, floats [B, S, H, W], as `Device.floats` returns them
     actions: Tensor  # a, int64 [B, 1]
     rewards: Tensor  # r, floats [B, 1, 1]: the discounted sum of the clipped rewards of n steps
-    poststates: Tensor  # s', floats in 0..1 [B, S, H, W]
+    poststates: Tensor  # s', the same
     discounts: Tensor  # γ (1 - terminal), or γ^m (1 - terminal) after m steps, floats [B, 1, 1]
 
 
@@ -139,7 +139,7 @@ TARGET_RULES: dict[str, TargetRule] = {
 class PreparedBatch:
     """A minibatch with its targets, on the network's device."""
 
-    prestates: Tensor  # s, floats in 0..1 [B, S, H, W]
+    prestates: Tensor  # s, floats [B, S, H, W], as `Device.floats` returns them
     actions: Tensor  # a, int64 [B, 1]
     targets: Tensor  # y, floats [B, 1, N]; or [B, A, N], one for each next action
     weights: Tensor  # floats [B], importance-sampling weights
@@ -170,7 +170,7 @@ class Noise:
         return np.copysign(np.sqrt(np.abs(normal)), normal)
 
     def get_state(self) -> CheckpointState:
-        """Return the states of the streams; an empty dict if the network has no noisy layers."""
+        """Return the states of the streams; an empty dict if the network uses no noise."""
         streams = self._streams if self.size else {}
         return {name: dict(stream.bit_generator.state) for name, stream in streams.items()}
 
@@ -186,7 +186,7 @@ class DeepQNetwork:
     The online network θ predicts and learns; the target network θ⁻, an older copy, values the next states.
     An update has two parts, which two threads may do at the same time: `prepare` reads only θ⁻, and `update`
     uses only θ. Both call functions of tensors whose control flow does not depend on values, so that a GPU
-    can record them as CUDA graphs. Letters in shapes are those of `simple_dqn.types`.
+    can capture them as CUDA graphs. Letters in shapes are those of `simple_dqn.types`.
     """
 
     def __init__(
@@ -325,11 +325,11 @@ class DeepQNetwork:
     def _anneal(self) -> None:
         """Set the learning rate of the next update."""
         updates, span = float(self.updates), self._config.learning_rate_decay_updates
-        if self.device.records:
+        if self.device.captures:
             updates = math.floor(updates / span * RATES) * span / RATES
         changed = self._master.set_learning_rate(learning_rate_share(self._config, updates))
-        if changed and self.device.records:  # the old rate is a constant of the recording
-            self._descend = self.device.record(partial(descend, self._online, self._master))
+        if changed and self.device.captures:  # the old rate is a constant of the captured graph
+            self._descend = self.device.capture(partial(descend, self._online, self._master))
 
     def _draw_noise(self, stream: str, states: int) -> Tensor:
         """Return fresh noise on the device: [states, K] to act and for IQN's fractions, else [1, K]."""
@@ -338,12 +338,12 @@ class DeepQNetwork:
         return self.device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
 
     def _set_up_graphs(self) -> None:
-        """Create the functions that a GPU records as graphs: predictions, targets and updates."""
-        record = self.device.record
-        self._targets, self._choose = record(self._compute_targets), record(self._choose_action)
-        self._descend = record(partial(descend, self._online, self._master))
+        """Create the functions that a GPU captures as graphs: predictions, targets and updates."""
+        capture = self.device.capture
+        self._targets, self._choose = capture(self._compute_targets), capture(self._choose_action)
+        self._descend = capture(partial(descend, self._online, self._master))
         networks = [self._online, self._target, *([self._average.network] if self._average else [])]
-        self._forward = {network: record(network) for network in networks}
+        self._forward = {network: capture(network) for network in networks}
 
     def returns(self, rewards: Floats, terminals: Mask, starts: Mask, values: Floats) -> Floats:
         """Return the targets of the T steps of a rollout, float32 [T, E]; see `lambda_returns`."""

@@ -70,10 +70,8 @@ class MissingError(UserError):
 
 def require_extra(extra: str, what: str) -> None:
     """Raise UserError unless the packages of `extra`, a key of `EXTRAS`, are installed; `what` needs them."""
-    with suppress(ValueError):  # raised if a test has set sys.modules[...] to None
-        if all(importlib.util.find_spec(re.split("[=>]", pin)[0]) for pin in EXTRAS[extra]):
-            return
-    raise missing_extra(extra, what)
+    if not all(importlib.util.find_spec(re.split("[=>]", pin)[0]) for pin in EXTRAS[extra]):
+        raise missing_extra(extra, what)
 
 
 def beside_python(name: str = "") -> str:

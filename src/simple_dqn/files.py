@@ -142,7 +142,7 @@ def check_target(
     A file there must be empty or begin with one of `starts`, else it is `wrong`: a report does not replace a
     snapshot or a ROM, and no run renames them.
     """
-    above = next(one for one in path.absolute().parents if kind_of(one))
+    above = next((one for one in path.absolute().parents if kind_of(one)), path)  # `/` has no parents
     reason = "" if kind_of(above) == "folder" else f"{above} is no folder"
     if kind_of(path) not in ("file", ""):
         reason = f"{path} is a folder, a device or a pipe"

@@ -54,7 +54,7 @@ class GuidedBackpropagation:
             if isinstance(module, nn.ReLU):
                 self._network.set_submodule(name, _guided_rectifier())
             elif isinstance(module, nn.GroupNorm):
-                self._network.set_submodule(name, SteadyNorm(module))
+                self._network.set_submodule(name, DetachedNorm(module))
         hidden = self._network.hidden
         self.layers = _convolutional_layers(hidden, screen_shape)
         # The sums of a residual section are shown after a rectifier, whether one follows them or not.
@@ -103,7 +103,7 @@ class GuidedBackpropagation:
         return torch.from_numpy(np.array(array, order="C")).to(self._device)
 
 
-class SteadyNorm(nn.Module):
+class DetachedNorm(nn.Module):
     """Layer normalization whose mean and deviation count as constants when gradients are taken."""
 
     def __init__(self, norm: nn.GroupNorm) -> None:

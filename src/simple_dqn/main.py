@@ -20,10 +20,10 @@ VERBS = {
 USAGE = f"usage: simple-dqn VERB [arguments]; VERB is one of {', '.join(VERBS)}; each knows --help"
 
 
-def carrying_out(verb: str) -> Callable[[Sequence[str], str], None]:
+def carrying_out(verb: str) -> Callable[[Sequence[str], str], object]:
     """Return the function that carries out `verb`, given its arguments and the program's name."""
     module = import_module(f"simple_dqn.{VERBS[verb]}")
-    work: Callable[[Sequence[str], str], None] = getattr(module, "main", None) or getattr(module, verb)
+    work: Callable[[Sequence[str], str], object] = getattr(module, "main", None) or getattr(module, verb)
     return work
 
 

@@ -58,7 +58,7 @@ class FusedRAdam(Adam):
     """RAdam (Liu et al. 2020, algorithm 2) by Adam's fused kernel, which PyTorch's RAdam does not have.
 
     A step of RAdam is one of Adam with the learning rate times r_t. Its first steps, as long as ρ_t ≤ 5, are
-    those of momentum alone: Adam with an ε beside which √v is nothing, and a learning rate larger by as much.
+    those of momentum alone: Adam with an ε so large that √v does not count, and a learning rate times this ε.
     """
 
     def step(self, closure: Any = None) -> Any:
@@ -93,7 +93,8 @@ def make_optimizer(weights: Sequence[Tensor], config: NetworkConfig) -> Optimize
         case "rmsprop":
             return RMSProp(weights, rate, config.decay_rate)
         case "adadelta":
-            return Adadelta(weights, rate, config.decay_rate, capturable=on_gpu)
+            # Zeiler (2012) and Neon have no learning rate; PyTorch multiplies each step by one.
+            return Adadelta(weights, 1.0, config.decay_rate, capturable=on_gpu)
         case "radam" if weights[0].device.type != "cpu":
             return RAdam(weights, rate, eps=epsilon, capturable=on_gpu)
     kind = FusedRAdam if config.optimizer == "radam" else Adam

@@ -49,7 +49,7 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
             raise UserError(f"--import {name}: {why if absent else cause(error)}") from error
         new = [one for one, spec in gymnasium.registry.items() if before.get(one) is not spec]
         own = [one for one in new if _module_of(gymnasium.registry[one]) == module]
-        IMPORTED[key] = tuple(own or new)  # those of a package that it imports count where it has none
+        IMPORTED[key] = tuple(own or new)  # if it registers none, those of its packages count
 
 
 def _module_of(spec: "EnvSpec") -> str:
@@ -60,7 +60,8 @@ def _module_of(spec: "EnvSpec") -> str:
 def _run_file(path: Path) -> str:
     """Run the file at `path` as a module, and return the module's name."""
     open_file(path, 1 << 20, "give the path of a Python file").close()
-    name = f"simple_dqn_own_{path.stem}_{zlib.crc32(os.fsencode(path)):08x}"  # two folders may have one
+    # Files in two folders may have one name.
+    name = f"simple_dqn_own_{path.stem}_{zlib.crc32(os.fsencode(path)):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec
     assert spec.loader
@@ -115,7 +116,7 @@ class OwnCode(NamedTuple):
         """Return the imports of this process, and `spec`."""
         import cloudpickle
 
-        if _module_of(spec) == "__main__" and isinstance(spec.entry_point, str):  # which differs there
+        if _module_of(spec) == "__main__" and isinstance(spec.entry_point, str):  # of another process
             entry = vars(sys.modules["__main__"]).get(spec.entry_point.partition(":")[2])
             spec = replace(spec, entry_point=entry or spec.entry_point)
         pickled = call_foreign(f"sending {spec.id} to a process", cloudpickle.dumps, spec)

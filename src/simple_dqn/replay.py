@@ -80,7 +80,6 @@ class ReplayMemory:
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
         self._rollout_steps = config.rollout_steps
-        self._returns = np.zeros((rows, games), np.float32) if config.rollout_steps else None
         self._ring = Ring(rows, games, config.history_length, config.n_step)
         self._new_sampler = partial(sampler, self._ring, config)
         self._sampler, self._uniform = self._new_sampler(), Uniform(self._ring, config)
@@ -95,7 +94,7 @@ class ReplayMemory:
         return self._ring.held * self._ring.games
 
     @property
-    def taken(self) -> int:
+    def added(self) -> int:
         """The number of experiences added so far, which is the number of the next one."""
         return self._ring.written * self._ring.games
 
@@ -164,18 +163,11 @@ class ReplayMemory:
         rows = self._ring.held_rows()[-self._rollout_steps :]
         return self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows]
 
-    def set_returns(self, returns: Floats) -> None:
-        """Set the targets of the steps of `rollout`, float32 [T, E], for the minibatches from it."""
-        assert self._returns is not None, "there are no rollouts"
-        self._returns[self._ring.held_rows()[-self._rollout_steps :]] = returns
-
-    def sample_rollout(self, batch_size: int) -> RolloutMinibatch:
-        """Return the next B = `batch_size` steps of the shuffled rollout, after `set_returns`."""
-        assert self._returns is not None, "there are no rollouts"
+    def sample_rollout(self, batch_size: int, returns: Floats) -> RolloutMinibatch:
+        """Return the next B = `batch_size` steps of the shuffled rollout, with their `returns` [T, E]."""
         numbers, _ = self._sampler.draw(batch_size, 0, self._rng)
-        indices, first = numbers % self._ring.size, self._ring.written - self._rollout_steps
-        places = numbers - first * self._ring.games
-        return RolloutMinibatch(places, self._actions.take(indices), self._returns.take(indices))
+        places = numbers - (self._ring.written - self._rollout_steps) * self._ring.games
+        return RolloutMinibatch(places, self._actions.take(numbers % self._ring.size), returns.take(places))
 
     def update_priorities(self, numbers: Ids, errors: Floats) -> None:
         """Give the sampler, if it uses them, the absolute TD errors float32 [N] of updates, in their order.
@@ -195,7 +187,7 @@ class ReplayMemory:
         }
 
     def _sizes(self) -> dict[str, int]:
-        """Return the width and the height of a screen; of other observations, the sizes that they have."""
+        """Return the sizes of an observation by name; the length of a vector is its width."""
         return dict(zip(("width", "height", "channels"), reversed(self._screen_shape), strict=False))
 
     def set_state(self, state: CheckpointState, experience: Iterable[Experience]) -> None:

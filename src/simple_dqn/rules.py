@@ -28,7 +28,7 @@ CHECKPOINT_SHAPE = (
 def check(config: Config) -> None:
     """Raise UserError unless every name is registered and no two settings contradict each other."""
     settings, file = config.flags(), config.environment.imports
-    file = None if file == own_code.names() else file  # which was imported, and did not
+    file = None if file == own_code.names() else file  # already imported, it did not register it
     for name, known in REGISTERED.items():
         if settings[name] not in known:
             raise UserError(
@@ -89,15 +89,16 @@ def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
     """Yield, for each requirement of a setting, whether the settings `f` break it, and the complaint."""
     actors, rollouts, concurrent = (f.cluster != "none", f.schedule == "rollouts", f.schedule == "concurrent")
     shortest, rollout = f.history_length + f.n_step, max(1, f.rollout_steps * f.workers)
+    least_replay = (shortest + 1) * f.workers  # as one row may begin a game, which no action does
     # In the concurrent schedule the memory lacks the steps played during the first update.
     before = (f.random_steps, 0 if concurrent else f.train_frequency)
     rounds = 1 + sum(-(-steps // f.workers) for steps in before)
     period, least = f.target_steps, math.lcm(f.workers, f.train_frequency)
     chunks = 2 * f.workers * (f.chunk_steps + shortest)
     yield from [
-        (not rollouts and f.replay_size < shortest * f.workers,
-         f"--replay_size= cannot hold a transition of {shortest} screens for each of {f.workers} game(s): "
-         f"give at least {shortest * f.workers}"),
+        (not rollouts and f.replay_size < least_replay,
+         f"--replay_size= may hold no transition of {shortest} screens of {f.workers} game(s): "
+         f"give at least {least_replay}"),
         (not rollouts and f.batch_size > f.replay_size,
          "--batch_size= is larger than --replay_size=: lower the one or raise the other"),
         # A trajectory from a cluster holds a transition.
@@ -106,6 +107,8 @@ def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
          f"{shortest}: raise --random_steps"),
         (rollouts and f.batch_size > rollout,
          f"--batch_size= is larger than a rollout of --rollout_steps= with --workers=: give {rollout}"),
+        (rollouts and f.rollout_steps == 1,
+         "--rollout_steps= may hold nothing but the first screen of a game: give at least 2"),
         (rollouts and rollout % f.train_frequency,
          f"--train_frequency= does not divide {rollout} steps: give {math.gcd(rollout, f.train_frequency)}"),
         (rollouts and f.train_steps % rollout,

@@ -40,7 +40,7 @@ PARTS = {
     "average": "average_updates", "sampler": "sampler", "scaler": "datatype", "target": "target_steps",
     "tester": "test_steps",
 }  # fmt: skip
-GPU_GAMES = 256  # from which on a GPU plays: a step of fewer takes it no less time; an estimate, not measured
+GPU_GAMES = 256  # from which on a GPU emulates them: a step of fewer takes as long; estimated, not measured
 HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
 
 
@@ -437,7 +437,8 @@ def make_statistics(
             own.append(TensorboardWriter(path.with_suffix(""), again, run.tensorboard == "histograms"))
         if run.track != "none":
             own.append(TRACKERS[run.track](path.with_suffix(""), config.shared_flags(), again))
-    for writer in (own := [*own, *writers]):
+    own += writers
+    for writer in own:
         if not isinstance(writer, Writer):
             raise UserError(f"--track {run.track}: its function returned {writer!r}: return a Writer")
         writer.interrupt = interrupt

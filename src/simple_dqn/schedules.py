@@ -74,7 +74,7 @@ class RolloutSchedule(SerialSchedule):
 
     It plays T = `steps` steps of each game, then makes the updates that are due for them from these alone.
     There is no replay memory and no target network: the targets are λ-returns, by the weights that played the
-    rollout. With E games and minibatches of B, each step is learned from B / `train_frequency` times.
+    rollout. With minibatches of B, a step is learned from about B · `train_repeat` / `train_frequency` times.
     """
 
     def __init__(self, steps: int) -> None:
@@ -91,9 +91,10 @@ class RolloutSchedule(SerialSchedule):
                 agent.memory.add(agent.execute(actions))
                 values.append(qvalues.max(axis=1))
             values.append(agent.player.predict().max(axis=1))
-            agent.memory.set_returns(network.returns(*agent.memory.rollout(), np.stack(values)))
+            returns = network.returns(*agent.memory.rollout(), np.stack(values))
             for _ in range(agent.due(agent.config.train_frequency, count) * agent.config.train_repeat):
-                agent.learn_from(network.prepare_rollout(agent.memory.sample_rollout(agent.batch_size)))
+                minibatch = agent.memory.sample_rollout(agent.batch_size, returns)
+                agent.learn_from(network.prepare_rollout(minibatch))
             yield count
 
 

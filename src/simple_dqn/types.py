@@ -18,12 +18,12 @@ Screens: TypeAlias = NDArray[Any]  # [E, H, W], gray levels; a screen is a frame
 States: TypeAlias = NDArray[Any]  # [B, S, H, W], oldest screen first
 DeviceStates: TypeAlias = Any  # screens or states on a GPU, in an array of the deep-learning framework
 Actions: TypeAlias = NDArray[np.int64]  # [E] or [B], indices into the environment's action set
-Rewards: TypeAlias = NDArray[np.float32]  # [E] or [B, n], raw game points
+Rewards: TypeAlias = NDArray[np.float32]  # [E], [B, n] or [T, E], raw game points
 Floats: TypeAlias = NDArray[np.float32]  # [B], or [T, E] of T steps
 Indices: TypeAlias = NDArray[np.int64]  # positions of experiences in the replay memory: row * E + game
 Ids: TypeAlias = NDArray[np.int64]  # [B], how many experiences were added before each experience
 ExplorationRates: TypeAlias = NDArray[np.float64]  # [E], ε
-Mask: TypeAlias = NDArray[np.bool_]  # [E] or [B]
+Mask: TypeAlias = NDArray[np.bool_]  # [E], [B] or [T, E]
 QValues: TypeAlias = NDArray[np.float32]  # [B, A], discounted sum of clipped rewards
 
 # An object's entry in a checkpoint: `get_state` returns it, and `set_state` restores the object from it. It

@@ -81,11 +81,11 @@ def test_the_playfield_of_a_saved_state() -> None:
     assert state.tia[TIA.PF] == 1 | 1 << 4 | 1 << 12
 
 
-def test_grey_levels_are_those_of_ale() -> None:
-    ale, grey = open_ale("beam_rider"), starts.grey_levels()
+def test_gray_levels_are_those_of_ale() -> None:
+    ale, gray = open_ale("beam_rider"), starts.gray_levels()
     for _ in range(50):
         ale.act(1)
-        assert np.array_equal(grey[ale.getScreen()], ale.getScreenGrayscale())
+        assert np.array_equal(gray[ale.getScreen()], ale.getScreenGrayscale())
 
 
 @pytest.mark.parametrize("size", [0, 1024, 10_495, 32_768])
@@ -192,6 +192,11 @@ def test_rules_that_differ_are_named() -> None:
     pong = RULES["pong"]
     assert probe_rules.differing(pong, replace(pong, ends=pong.ends[::-1])) == []
     assert probe_rules.differing(pong, replace(pong, ends=pong.ends[:1])) == ["ends"]
+
+
+def test_rules_are_printed_as_python() -> None:
+    for rules in RULES.values():
+        assert eval(probe_rules.as_python(rules), vars(probe_rules)) == rules
 
 
 # Games whose rows were written before `probe_rules` was; together they have most of its forms.

@@ -41,7 +41,7 @@ from peers import EXPLORATION_RATE, FILL_STEPS, MARK_STEPS, PEERS, WARM_UP_STEPS
 from profiler import Profiler
 
 from simple_dqn.errors import UserError
-from simple_dqn.types import Minibatch, Step
+from simple_dqn.types import Minibatch
 from tests.command_line import PROJECT, Capsys, Patch
 
 pytestmark = pytest.mark.nightly
@@ -98,21 +98,13 @@ def test_reward_is_reached_or_not() -> None:
     assert measurement.time_to_reward({**TINY, "random_steps": 300}, reward=1.1, limit=0.5)["seconds"] is None
 
 
-def test_last_games_against_a_plain_list() -> None:
-    rng, games = np.random.default_rng(0), 3
-    listener, scores, running = measurement.LastGames(), [], np.zeros(games)
-    for t in range(300):
-        step = Step.start(np.zeros((games, 8, 8), np.uint8))
-        step.rewards[:], step.resets[:] = rng.integers(-2, 3, games), rng.random(games) < 0.3
-        step.starts[:] = t == 0
-        listener.on_step(step, 0.1)
-        running += step.rewards
-        scores += running[step.resets].tolist()
-        running[step.resets] = 0
-        last = scores[-measurement.LAST_GAMES :]
-        full = len(last) == measurement.LAST_GAMES
-        assert listener.mean == (pytest.approx(np.mean(last)) if full else None)
-    assert len(scores) > 2 * measurement.LAST_GAMES
+def test_the_mean_of_the_last_games(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(measurement, "LAST_GAMES", 3)
+    listener, means = measurement.LastGames(), []
+    for scores in ([1, 2], [], [3], [4], [5, 6, 7, 8]):
+        listener.on_steps(2, scores, 0.1)
+        means.append(listener.mean)
+    assert means == [None, None, 2, 3, 7]
 
 
 def test_flags_of_every_row_go_together() -> None:
@@ -133,30 +125,30 @@ def test_a_training_in_a_process_of_its_own(capfd: Capsys) -> None:
     assert "Where the time went: train" in capfd.readouterr().out
 
 
-def asked(program: str, order: Any = 0, **others: Any) -> Any:
+def measured(program: str, order: Any = 0, **others: Any) -> Any:
     return measure([sys.executable, "-c", program], order, seconds=1, **others)
 
 
 def test_measurements_answer_refuse_fail_or_are_ended(monkeypatch: Patch) -> None:
     answer = "import json, sys; print('a word before'); print(json.dumps({'got': json.loads(sys.argv[1])}))"
-    assert asked(answer, ["x", 1]) == {"got": ["x", 1]}
+    assert measured(answer, ["x", 1]) == {"got": ["x", 1]}
     with pytest.raises(UserError, match=r"^no such game$"):
-        asked("import sys; print('no such game', file=sys.stderr); sys.exit(2)")
+        measured("import sys; print('no such game', file=sys.stderr); sys.exit(2)")
     with pytest.raises(FailedError, match=r"^ValueError: oh$") as failure:
-        asked("raise ValueError('oh')")
+        measured("raise ValueError('oh')")
     assert "Traceback" in failure.value.details
     with pytest.raises(FailedError, match="exit code -9"):
-        asked("import os; os.kill(os.getpid(), 9)")
+        measured("import os; os.kill(os.getpid(), 9)")
     with pytest.raises(FailedError, match="cannot be started"):
         measure(["/no/such/python"], 0, seconds=1)
     monkeypatch.setattr("measurement.SLACK_SECONDS", 0)
     with pytest.raises(FailedError, match=r"^no answer in 1 s$"):
-        asked("import time; time.sleep(600)")
+        measured("import time; time.sleep(600)")
     # A GPU is hidden where the work is for the CPU.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     for gpu, seen in ((True, "0"), (False, "")):
         program = "import json, os; print(json.dumps(os.environ['CUDA_VISIBLE_DEVICES']))"
-        assert asked(program, gpu=gpu) == seen
+        assert measured(program, gpu=gpu) == seen
 
 
 def test_marks_give_the_rate_after_the_warm_up() -> None:
@@ -232,17 +224,13 @@ def test_the_mean_is_that_of_the_latest_epochs_with_enough_games() -> None:
     assert learning.after_each_epoch([row(1, 0, ""), row(2, 39, 21)], GOAL.games) == []
 
 
-def test_trains_until_it_is_good_enough(tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
-    """Catch pays -1 or +1, so the first epoch is good enough for -2."""
-    monkeypatch.setattr(learning, "POLL", 0.05)
-    tiny = [
-        "--environment", "catch", "--screen_width", "36", "--screen_height", "36", "--random_steps", "300",
-        "--concurrent", "false", "--train_steps", "400", "--epochs", "1000", "--threads", "1",
-    ]  # fmt: skip
-    learning.main(["catch", "--seeds", "1", "--reward", "-2", "--last", "5", *tiny])
-    assert "catch_learning1" in capsys.readouterr().out
-    rows = learning.read(tmp_path / "results" / "catch_learning1.csv")
-    assert len(rows) < 20
+def test_the_time_of_a_run_is_a_row(tmp_path: Path, capsys: Capsys) -> None:
+    with (tmp_path / "pong.csv").open("w") as file:
+        writer = csv.DictWriter(file, row(1, 0, 0))
+        writer.writeheader()
+        writer.writerows([row(1, 100, -21), row(2, 40, 19.5)])
+    learning.main([str(tmp_path / "pong.csv")])
+    assert capsys.readouterr().out.split()[-6:] == ["pong", "2.0", "2,000", "1,000", "19.5", "(40)"]
 
 
 def test_shares_of_each_thread_add_up_to_the_wall_time() -> None:

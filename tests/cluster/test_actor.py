@@ -70,7 +70,7 @@ def test_actors_play_games_of_their_own_and_random_play_has_no_errors() -> None:
     assert [known is None for known in errors] == [True, True, False]
 
 
-def test_it_needs_no_rule_that_the_user_has_registered_with_the_learner() -> None:
+def test_an_actor_ignores_the_learners_own_rule_and_sampler() -> None:
     mine, config = actor(target_rule="mine", sampler="mine", chunk_steps=20)
     weights = make_network(Config.from_flags(CATCH), make_environment(config, training=True)).get_weights()
     assert mine.play(weights, 1, 0.1).steps == 40
@@ -149,7 +149,7 @@ def test_a_shared_memory_holds_the_transitions_of_each_actor_once(setting: Setti
     memory, logged, begun = setting.memory(setting.rows), list[Step](), set[int]()
     streams = [TrajectoryStream(setting.history_length, setting.n_step) for _ in range(3)]
     for actor, sent in setting.trajectories():
-        first = memory.taken
+        first = memory.added
         stored, begins, _ = streams[actor].append(unpack(pack(sent)))
         for step in stored:
             memory.add(step)
@@ -298,7 +298,7 @@ def test_td_errors_of_actors_are_the_first_priorities(n_step: int, distributiona
     list(schedule.fill(agent, 100, 1.0))
     masses = agent.memory._sampler._up_to_date().masses
     assert set(masses[masses > 0].tolist()) == {1.0}  # of random play no error is known
-    before = agent.memory.taken
+    before = agent.memory.added
     list(schedule.train(agent, 200))
     masses = agent.memory._sampler._up_to_date().masses
     config = Config.from_flags({**CATCH, **flags})

@@ -28,7 +28,7 @@ from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import CheckpointFolder
 from simple_dqn.sweep.pool import SOURCE
 from tests.cluster.conftest import Nodes
-from tests.command_line import PROJECT, Capsys, Patch, Start, Told, python
+from tests.command_line import PROJECT, Capsys, Patch, Start, python
 from tests.test_learning import SETTINGS, score
 
 # More actors than the three cores of the cluster: the others must keep no one waiting. No two trainings are
@@ -63,7 +63,9 @@ def test_catch_is_solved_though_some_actors_have_no_core(trained: tuple[Run, Con
     assert score(run, config.with_flags({"cluster": "none", "actors": 1})) >= 0.9
 
 
-def test_what_a_machine_lacks_is_a_line(trained: tuple[Run, Config], tmp_path: Path) -> None:
+def test_an_actor_without_the_rom_is_told_with_its_machine(
+    trained: tuple[Run, Config], tmp_path: Path
+) -> None:
     schedule: Any = trained[0]._schedule
     schedule._pool.close()  # its actors take all cores
     absent = {"environment": "ale", "game": str(tmp_path / "here_alone.bin"), "actors": 1}
@@ -78,7 +80,7 @@ def test_nodes_die_and_training_goes_on() -> None:
     assert done.returncode == 0, done.stderr
 
 
-SMALL = [
+TRAIN_FLAGS = [
     "catch", "--environment", "catch", "--preset", "simple_dqn", "--cluster", "local", "--actors", "2",
     "--screen_width", "36", "--screen_height", "36", "--replay_size", "5000", "--random_steps", "200",
     "--train_steps", "100000", "--test_steps", "0", "--epochs", "3", "--target_steps", "200", "--backend",
@@ -114,7 +116,7 @@ def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 @pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_nothing_is_left_behind_and_a_killed_run_goes_on(tmp_path: Path, killed: bool) -> None:
-    process = started(tmp_path, "train", *SMALL)
+    process = started(tmp_path, "train", *TRAIN_FLAGS)
     steps, processes = wait_for_training(tmp_path, process), family(process)
     assert len(processes) >= 4
     listening = {
@@ -173,17 +175,6 @@ def test_bad_input_is_a_line(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("command", ["train catch --environment catch", "sweep pong"])
-def test_without_ray_the_extra_is_named(told: Told, monkeypatch: Patch, command: str) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    line = told(*command.split(), "--cluster", "local", code=2).splitlines()[-1]
-    assert "--cluster needs packages that are not installed" in line
-    assert ".venv/bin/python -m pip install 'ray" in line
-    assert "the extra `cluster`" in line
-    assert "concurrent" not in line  # the preset gave way
-
-
 @pytest.mark.nightly
 def test_auto_without_a_cluster(tmp_path: Path) -> None:
     """In a process of its own: where Ray looks for one is decided when it is imported."""
@@ -203,7 +194,7 @@ def test_auto_without_a_cluster(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-SHORT = [
+SWEEP_FLAGS = [
     "--preset", "simple_dqn", "--network", "small",
     "--random_steps", "160", "--train_steps", "320", "--test_steps", "60", "--replay_size", "240",
     "--screen_width", "36", "--screen_height", "36", "--batch_size", "8", "--target_steps", "40",
@@ -221,8 +212,8 @@ def sweep(tmp_path: Path) -> Iterator[Sweep]:
     def begin(*words: str) -> psutil.Popen:
         own = {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "TMPDIR": short}
         begun.append(psutil.Popen(
-            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *words, *SHORT], env=os.environ | own,
-            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *words, *SWEEP_FLAGS],
+            env=os.environ | own, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         ))  # fmt: skip
         return begun[-1]
 

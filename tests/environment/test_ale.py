@@ -26,16 +26,17 @@ from simple_dqn.environment.interface import draws_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import MALFORMED
-from simple_dqn.types import Actions, Step
+from simple_dqn.types import Actions, Step, on_host
 from tests.command_line import Capsys, Logs, Patch
 
 
 def games(
     count: int = 1, *, seed: int = 0, first: int = 0, training: bool = True, watcher: Watcher | None = None,
-    **settings: Any,
+    device: Any = None, **settings: Any,
 ) -> Environment:  # fmt: skip
     config = EnvironmentConfig(**{"color_averaging": False, **settings})
-    return make(config, [stream(seed, "environment", first + i) for i in range(count)], training, watcher)
+    streams = [stream(seed, "environment", first + i) for i in range(count)]
+    return make(config, streams, training, watcher, device)
 
 
 def play(environment: Environment, steps: int, seed: int = 5) -> list[Step]:
@@ -46,7 +47,7 @@ def play(environment: Environment, steps: int, seed: int = 5) -> list[Step]:
 def assert_same(some: list[Step], others: list[Step]) -> None:
     for one, other in zip(some, others, strict=True):
         for field in Step.__slots__:
-            a, b = getattr(one, field), getattr(other, field)
+            a, b = on_host(getattr(one, field)), on_host(getattr(other, field))
             assert a.dtype == b.dtype
             assert np.array_equal(a, b), field
 

@@ -13,13 +13,13 @@ import simple_dqn
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.config import words as as_flags
 from simple_dqn.device import Device
-from simple_dqn.environment import Environment, as_played, device, make
+from simple_dqn.environment import Environment, as_played, device
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE
-from simple_dqn.random_streams import stream
 from simple_dqn.run import device_of_games
-from simple_dqn.types import Step, on_host
 from tests.command_line import CATCH, PROJECT, Logs, Patch, Start, Told
+from tests.environment.test_ale import assert_same as assert_same_steps
+from tests.environment.test_ale import games as make_games
 from tests.test_resume import assert_same
 
 pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
@@ -41,25 +41,11 @@ both = pytest.mark.parametrize("where", [
 ], ids=str)  # fmt: skip
 
 
-def games(
-    emulator: str, count: int = 2, *, seed: int = 0, where: torch.device | None = None, **settings: Any
-) -> Environment:
-    config = EnvironmentConfig(
-        **{"game": "breakout", "random_starts": 5, "color_averaging": False, "emulator": emulator, **settings}
-    )
-    streams = [stream(seed, "environment", i) for i in range(count)]
-    return make(config, streams, training=True, device=where)
+def games(emulator: str, count: int = 2, **settings: Any) -> Environment:
+    return make_games(count, **{"game": "breakout", "random_starts": 5, "emulator": emulator, **settings})
 
 
-def assert_equal(one: Step, other: Step) -> None:
-    for field in Step.__slots__:
-        ours, theirs = getattr(one, field), getattr(other, field)
-        if field == "screens":
-            ours, theirs = on_host(ours), on_host(theirs)
-        assert np.array_equal(ours, theirs), field
-
-
-def use(where: torch.device, monkeypatch: Patch) -> None:
+def let_the_device_play(where: torch.device, monkeypatch: Patch) -> None:
     monkeypatch.setattr("simple_dqn.run.GPU_GAMES", 1)
     if where == STAND_IN:
         for module in ("device", "dqn"):
@@ -84,11 +70,11 @@ def test_steps_are_those_of_ale(settings: dict[str, Any], ends: int) -> None:
     assert ours.action_names == theirs.action_names
     assert ours.rom_md5 == theirs.rom_md5
     random, ended = np.random.default_rng(0), 0
-    assert_equal(ours.reset(), theirs.reset())
+    assert_same_steps([ours.reset()], [theirs.reset()])
     for _ in range(400):
         actions = random.integers(ours.actions, size=ours.games)
         step = ours.step(actions)
-        assert_equal(step, theirs.step(actions))
+        assert_same_steps([step], [theirs.step(actions)])
         ended += int(step.resets.sum())
     assert ended >= ends
 
@@ -102,7 +88,7 @@ def test_a_saved_game_goes_on_as_if_it_had_not_been_but_not_on_the_other_emulato
         environment.step(row)
     resumed.set_state(environment.get_state())
     for row in actions[150:]:
-        assert_equal(resumed.step(row), environment.step(row))
+        assert_same_steps([resumed.step(row)], [environment.step(row)])
     for name, one, other in (("ale", ale, environment), ("warp", environment, ale)):
         with pytest.raises(UserError, match=f"--emulator {name}"):
             other.set_state(one.get_state())
@@ -131,7 +117,7 @@ def test_an_edited_state_changes_nothing(array: str, column: int, value: int, li
     with pytest.raises(ValueError, match=line):
         environment.set_state(state)
     actions = np.zeros(2, np.int64)
-    assert_equal(environment.step(actions), other.step(actions))
+    assert_same_steps([environment.step(actions)], [other.step(actions)])
 
 
 @pytest.mark.parametrize("edit", [
@@ -205,7 +191,7 @@ def test_a_training_gives_the_same(tmp_path: Path, start: Start, monkeypatch: Pa
 @both
 def test_screens_on_the_networks_device_are_those_of_the_cpu(where: torch.device) -> None:
     settings: dict[str, Any] = {"game": "seaquest", "max_game_frames": 200, "repeat_action_probability": 0.1}
-    there, here = games("warp", 3, where=where, **settings), games("warp", 3, **settings)
+    there, here = games("warp", 3, device=where, **settings), games("warp", 3, **settings)
     steps, random = [(there.reset(), here.reset())], np.random.default_rng(0)
     for _ in range(150):
         actions = random.integers(here.actions, size=3)
@@ -215,7 +201,7 @@ def test_screens_on_the_networks_device_are_those_of_the_cpu(where: torch.device
     for step, other in steps:  # each is the receiver's to keep
         assert isinstance(step.screens, torch.Tensor)
         assert step.screens.device.type == where.type
-        assert_equal(step, other)
+        assert_same_steps([step], [other])
 
 
 @pytest.mark.parametrize(("flags", "there"), [
@@ -249,7 +235,7 @@ def test_a_training_on_the_device(
     train = ["train", "pong", *flags.split(), "--epochs"]
     if where == STAND_IN:
         assert start("host", *train, "2", "--backend", "cpu") == 0
-    use(where, monkeypatch)
+    let_the_device_play(where, monkeypatch)
     assert start("whole", *train, "2") == start("halves", *train, "1") == 0
     assert start("halves", "resume", "snapshots/pong_checkpoint", "--epochs", "2") == 0
     for other in ("halves", "host") if where == STAND_IN else ("halves",):
@@ -306,7 +292,7 @@ def test_bad_input_is_one_line(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_one_line_names_the_command_that_installs_it(monkeypatch: Patch, caplog: Logs) -> None:
+def test_without_warp_auto_plays_by_ale_and_says_how_to_install_it(monkeypatch: Patch, caplog: Logs) -> None:
     monkeypatch.setattr(device, "INSTALLED", False)
     caplog.set_level(logging.INFO)
     assert as_played(EnvironmentConfig("pong", color_averaging=False)).emulator == "ale"

@@ -17,6 +17,7 @@ from gymnasium import spaces
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils.env_checker import check_env
 
+import simple_dqn
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, as_played, make
 from simple_dqn.environment.gymnasium import find_spec, plain
@@ -31,10 +32,10 @@ LEVELS = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS) / (ROWS * COLUMNS - 1)
 BLACK = np.zeros((ROWS, COLUMNS), np.uint8)
 
 
-class Port(gymnasium.Env[Any, Any]):
-    """An environment whose answers a test chooses, and of which one instance may be open.
+class ScriptedEnv(gymnasium.Env[Any, Any]):
+    """An environment whose spaces, observations and rewards a test sets; only one instance may be open.
 
-    It shows the number of its steps, and the last action, from 10, is its reward.
+    Unless a test sets them, it shows the number of its steps, and its reward is the action, 10 to 12.
     """
 
     open_now = 0
@@ -49,7 +50,7 @@ class Port(gymnasium.Env[Any, Any]):
 
     def __init__(self, render_mode: str | None = None) -> None:
         kind = type(self)
-        assert kind.open_now == 0, "the port is taken"
+        assert kind.open_now == 0, "another instance is open"
         kind.open_now = 1
         self.observation_space, self.action_space, self.render_mode = self.space, self.actions, render_mode
         self.metadata = {"render_modes": self.modes, "render_fps": self.fps}
@@ -81,22 +82,22 @@ def _registry() -> Iterator[None]:
     gymnasium.registry.update(before)
 
 
-def register(**members: Any) -> type[Port]:
+def register(**members: Any) -> type[ScriptedEnv]:
     made = {key: staticmethod(value) if callable(value) else value for key, value in members.items()}
-    kind: Any = type("Port", (Port,), {"open_now": 0, **made})
+    kind: Any = type("ScriptedEnv", (ScriptedEnv,), {"open_now": 0, **made})
     kind.metadata = {"render_modes": ["rgb_array"]}
-    gymnasium.registry.pop("test/Port-v0", None)
-    gymnasium.register("test/Port-v0", kind)
+    gymnasium.registry.pop("test/Scripted-v0", None)
+    gymnasium.register("test/Scripted-v0", kind)
     return kind  # type: ignore[no-any-return]
 
 
-def config(name: str = "test/Port-v0", **settings: Any) -> EnvironmentConfig:
+def config(name: str = "test/Scripted-v0", **settings: Any) -> EnvironmentConfig:
     settings = {"frame_skip": 1, "screen_width": COLUMNS, "screen_height": ROWS, **settings}
     return EnvironmentConfig(game=name, environment="gym", **settings)
 
 
 def game(
-    name: str = "test/Port-v0", watcher: Any = None, *, count: int = 1, seed: int = 0, **settings: Any
+    name: str = "test/Scripted-v0", watcher: Any = None, *, count: int = 1, seed: int = 0, **settings: Any
 ) -> Environment:
     streams = [stream(seed, "environment", place) for place in range(count)]
     return make(config(name, **settings), streams, training=True, watcher=watcher)
@@ -227,7 +228,7 @@ def test_the_space_chooses_observation_network_and_settings(name: str, caplog: L
     seen = [space.sample() for _ in range(4)]
     register(space=space, observe=lambda t: seen[t], ends=(3, 0))
     caplog.set_level(logging.INFO)
-    config = settle(resolve({"game": "test/Port-v0", "environment": "gym", **given}), log=False)
+    config = settle(resolve({"game": "test/Scripted-v0", "environment": "gym", **given}), log=False)
     played, network = config.environment, config.network
     with closing(make(replace(played, processes=0), [stream(0, "environment")], training=True)) as games:
         start, step = games.reset(), act(games)
@@ -347,7 +348,7 @@ def test_whatever_cannot_be_played_is_one_line_and_closed(name: str) -> None:
             act(environment)
             act(environment)
 
-    assert re.search(f"test/Port-v0.*({words})", refused(play))
+    assert re.search(f"test/Scripted-v0.*({words})", refused(play))
     assert kind.open_now == 0 or name == "close fails"
 
 
@@ -361,7 +362,7 @@ def test_an_environment_that_fails_while_its_space_is_read_is_refused() -> None:
         ),
     ):
         register(**members)
-        assert re.search(told, refused(lambda: resolve({"game": "test/Port-v0", "environment": "gym"})))
+        assert re.search(told, refused(lambda: resolve({"game": "test/Scripted-v0", "environment": "gym"})))
     assert closed == ["close"]
 
 
@@ -386,7 +387,7 @@ def test_a_game_that_is_over_is_terminal_and_one_at_its_limit_truncated(
     ends: tuple[int, int], settings: dict[str, int], registered: int | None, frames: int, is_terminal: bool
 ) -> None:
     register(ends=ends)
-    gymnasium.registry["test/Port-v0"].max_episode_steps = registered
+    gymnasium.registry["test/Scripted-v0"].max_episode_steps = registered
     environment, skip = begun(**settings), settings.get("frame_skip", 1)
     steps = [act(environment) for _ in range(0, frames, skip)]  # the last action may be held for less
     assert [bool(step.resets[0]) for step in steps] == [False] * (len(steps) - 1) + [True]
@@ -407,13 +408,14 @@ def test_only_atari_games_start_with_no_ops() -> None:
         assert {int(environment.reset().screens[0, 0, 0]) for _ in range(20)} == {0}
         environment.close()
     for name, environment_name, most in (
-        ("test/Port-v0", "gym", 0), ("catch", "catch", 0), ("pong", "ale", 7), ("ALE/Pong-v5", "gym", 7)
+        ("test/Scripted-v0", "gym", 0), ("catch", "catch", 0), ("pong", "ale", 7), ("ALE/Pong-v5", "gym", 7)
     ):  # fmt: skip
         asked = EnvironmentConfig(
             game=name, environment=environment_name, random_starts=7, random_start_frames=7
         )
         played = as_played(asked)
         assert (played.random_starts, played.random_start_frames) == (most, most)
+    simple_dqn.make("CartPole-v1", random_start_frames=5).close()  # an exclusion of ALE's games alone
 
 
 def test_seeds_games_side_by_side_and_states_without_games() -> None:
@@ -421,7 +423,7 @@ def test_seeds_games_side_by_side_and_states_without_games() -> None:
         with closing(game("test/Luck-v0", count=2, seed=seed)) as environment:
             return [environment.reset().screens[:, 0, 0].tolist() for _ in range(10)]
 
-    class Luck(Port):
+    class Luck(ScriptedEnv):
         def __init__(self, render_mode: str | None = None) -> None:
             type(self).open_now = 0
             super().__init__()
@@ -486,7 +488,7 @@ def test_a_game_that_ale_py_cannot_open_is_refused(rom: Any) -> None:
 
 
 def test_one_instance_is_open_at_a_time_and_a_start_that_fails_closes_it() -> None:
-    for space in (Port.space, Discrete(4)):
+    for space in (ScriptedEnv.space, Discrete(4)):
         kind = register(space=space, observe=lambda _: BLACK)
         as_played(config())
         assert kind.open_now == 0
@@ -494,11 +496,11 @@ def test_one_instance_is_open_at_a_time_and_a_start_that_fails_closes_it() -> No
         assert kind.open_now == 1
         environment.close()
         assert kind.open_now == 0
-        assert "the port is taken" in refused(lambda: game(count=2))
+        assert "another instance is open" in refused(lambda: game(count=2))
         assert kind.open_now == 0
     flags = {
-        "game": "test/Port-v0", "environment": "gym", "test_steps": 0, "random_steps": 20, "train_steps": 8,
-        "epochs": 1, "random_seed": 1, "replay_size": 100, "threads": 1, "network": "small",
+        "game": "test/Scripted-v0", "environment": "gym", "test_steps": 0, "random_steps": 20,
+        "train_steps": 8, "epochs": 1, "random_seed": 1, "replay_size": 100, "threads": 1, "network": "small",
     }  # fmt: skip
     with closing(make_run(Config.from_flags(flags), Interrupt())) as run:
         run.begin()  # a training without tests

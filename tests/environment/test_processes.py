@@ -221,7 +221,7 @@ def test_a_signal_to_the_whole_group_is_not_for_them_and_one_that_was_killed_is_
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
-def python(program: str, *options: str) -> subprocess.Popen[str]:
+def start_program(program: str, *options: str) -> subprocess.Popen[str]:
     path = os.pathsep.join((str(PROJECT / "src"), str(PROJECT)))
     return subprocess.Popen(
         [sys.executable, *options, "-c", PROGRAM + program], env={**os.environ, "PYTHONPATH": path},
@@ -230,13 +230,13 @@ def python(program: str, *options: str) -> subprocess.Popen[str]:
 
 
 def test_they_end_with_the_one_that_started_them_without_a_word() -> None:
-    with python("print('ready', flush=True)\nimport time; time.sleep(600)") as parent:
+    with start_program("print('ready', flush=True)\nimport time; time.sleep(600)") as parent:
         assert parent.stdout
         assert parent.stdout.readline() == "ready\n"
         children = psutil.Process(parent.pid).children()
         assert len(children) == 2
         parent.kill()
     assert not psutil.wait_procs(children, timeout=20)[1]
-    with python("", "-W", "error") as parent:
+    with start_program("", "-W", "error") as parent:
         out, err = parent.communicate(timeout=60)
     assert (parent.returncode, out, err) == (0, "", "")

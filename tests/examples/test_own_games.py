@@ -35,24 +35,24 @@ class CountDown(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.left, self.grey = 3, self.np_random.integers(256)
+        self.left, self.gray = 3, self.np_random.integers(256)
         return self.drawn(), {}
 
     def step(self, action):
         self.left -= 1
-        self.grey = (self.grey + self.np_random.integers(9)) % 256
+        self.gray = (self.gray + self.np_random.integers(9)) % 256
         return self.drawn(), 10 * action, self.left == 0, False, {}
 
     def drawn(self):
-        return np.full((8, 10), self.grey, np.uint8)
+        return np.full((8, 10), self.gray, np.uint8)
 '''
 REGISTER = '\n\ngymnasium.register("count_down", entry_point=CountDown)\n'
 STATE = """
     def get_state(self):
-        return {"left": self.left, "grey": self.grey, "list": [[self.left, 1.5]], "array": np.zeros(3)}
+        return {"left": self.left, "gray": self.gray, "list": [[self.left, 1.5]], "array": np.zeros(3)}
 
     def set_state(self, state):
-        self.left, self.grey = state["left"], state["grey"]
+        self.left, self.gray = state["left"], state["gray"]
 """
 SMALL = words({**CATCH, "test_steps": 20, "replay_size": 200})
 
@@ -116,7 +116,7 @@ def test_every_verb_plays_it_if_the_file_is_named(home: Path, file: str, capsys:
     run("train", file, *SMALL, "--play_games", "1")
 
 
-def test_a_person_plays_it(home: Path, monkeypatch: Patch, told: Told) -> None:
+def test_play_opens_an_environment_from_a_file(home: Path, monkeypatch: Patch, told: Told) -> None:
     for name, value in {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "DISPLAY": ":99"}.items():
         monkeypatch.setenv(name, value)
     said = told("play", "games/count.py", "--display", "window", "--play_games", "1")

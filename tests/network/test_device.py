@@ -5,7 +5,7 @@ hooks on each module. Not covered: Adam's fused kernel and loss scaling (float16
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from simple_dqn import device, dqn, machine
 from simple_dqn.config import BackendConfig
-from simple_dqn.device import WARM_UPS, Device, Recorded, Replay, Work, record_graph, run_beside, use_threads
+from simple_dqn.device import WARM_UPS, CapturedGraph, Device, Work, capture_graph, run_beside, use_threads
 from simple_dqn.dqn import RATES, DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS
@@ -121,17 +121,17 @@ def test_screens_come_to_a_device_only_where_they_fit(monkeypatch: Patch) -> Non
 
 
 class Tape:
-    """Records as a CUDA graph does: the work is not done meanwhile, and its result lies at one place."""
+    """Captures as a CUDA graph does: the work is not done meanwhile, and its result lies at one place."""
 
     def __init__(self) -> None:
-        self.recordings = self.replays = self.runs = 0
+        self.captures = self.replays = self.runs = 0
 
     def run(self, work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
         self.runs += 1
         return work(*inputs)
 
-    def record(self, work: Replay, _gpu: torch.device) -> Replay:
-        self.recordings += 1
+    def capture(self, work: Callable[[], Tensor], _gpu: torch.device) -> Callable[[], Tensor]:
+        self.captures += 1
         results: list[Tensor] = []
 
         def replay() -> Tensor:
@@ -144,39 +144,39 @@ class Tape:
         return replay
 
 
-def recording(monkeypatch: Patch) -> Tape:
-    """Let the CPU record updates, on a tape."""
+def capturing(monkeypatch: Patch) -> Tape:
+    """Let the CPU capture updates, on a tape."""
     tape = Tape()
-    monkeypatch.setattr(Device, "records", True)
+    monkeypatch.setattr(Device, "captures", True)
     monkeypatch.setattr(device, "run_beside", tape.run)
-    monkeypatch.setattr(device, "record_graph", tape.record)
+    monkeypatch.setattr(device, "capture_graph", tape.capture)
     return tape
 
 
 def test_every_call_does_the_work_once_on_its_own_inputs(monkeypatch: Patch) -> None:
-    tape, done, results = recording(monkeypatch), list[float](), list[tuple[Tensor, Tensor]]()
+    tape, done, results = capturing(monkeypatch), list[float](), list[tuple[Tensor, Tensor]]()
 
     def work(a: Tensor, b: Tensor) -> Tensor:
         done.append(float(a.sum()))
         return a @ b
 
-    recorded = Recorded(work)
+    graph = CapturedGraph(work)
     for number in range(WARM_UPS + 4):
         a, b = torch.full((2, 3), float(number)), torch.ones(3, 2)
-        results.append((recorded(a, b), a @ b))
+        results.append((graph(a, b), a @ b))
         a.zero_()  # the caller's inputs are the caller's again
     assert done == [6.0 * number for number in range(WARM_UPS + 4)]
     for result, expected in results:  # none was written over by a later call
         torch.testing.assert_close(result, expected)
-    assert (tape.runs, tape.recordings, tape.replays) == (WARM_UPS, 1, 4)
-    for _ in range(WARM_UPS + 1):  # other shapes are recorded anew
-        assert recorded(torch.ones(5, 3), torch.ones(3, 1)).shape == (5, 1)
-    assert tape.recordings == 2
+    assert (tape.runs, tape.captures, tape.replays) == (WARM_UPS, 1, 4)
+    for _ in range(WARM_UPS + 1):  # other shapes are captured anew
+        assert graph(torch.ones(5, 3), torch.ones(3, 1)).shape == (5, 1)
+    assert tape.captures == 2
 
 
-def test_one_thread_at_a_time_records_on_the_tensors_gpu(monkeypatch: Patch) -> None:
-    """PyTorch records on the first GPU unless it is told; a recording waits for the whole GPU."""
-    gpu, current, recording, seen = torch.device("cuda", 1), list[Any](), list[Any](), list[Any]()
+def test_one_thread_at_a_time_captures_on_the_tensors_gpu(monkeypatch: Patch) -> None:
+    """PyTorch captures on the first GPU unless it is told; a capture waits for the whole GPU."""
+    gpu, current, capturing_now, seen = torch.device("cuda", 1), list[Any](), list[Any](), list[Any]()
 
     @contextmanager
     def inside(stack: list[Any], what: Any = None) -> Iterator[None]:
@@ -187,11 +187,11 @@ def test_one_thread_at_a_time_records_on_the_tensors_gpu(monkeypatch: Patch) -> 
         stack.pop()
 
     def stream(*_: Any) -> Any:
-        seen.append((*current, len(recording)))
+        seen.append((*current, len(capturing_now)))
         return SimpleNamespace(wait_stream=lambda _: None)
 
     doubles = {
-        "device": lambda where: inside(current, where), "graph": lambda *_, **__: inside(recording),
+        "device": lambda where: inside(current, where), "graph": lambda *_, **__: inside(capturing_now),
         "stream": lambda _: nullcontext(), "CUDAGraph": SimpleNamespace,
         "current_stream": stream, "Stream": stream,
     }  # fmt: skip
@@ -201,7 +201,7 @@ def test_one_thread_at_a_time_records_on_the_tensors_gpu(monkeypatch: Patch) -> 
     run_beside(lambda given: given, (values,))
     with ThreadPoolExecutor(4) as threads:
         for _ in range(8):
-            threads.submit(record_graph, lambda: values, gpu)
+            threads.submit(capture_graph, lambda: values, gpu)
     assert seen == [*[(gpu, 0)] * 3, *[(gpu, 0), (gpu, 1)] * 8]
 
 
@@ -211,10 +211,10 @@ def test_one_thread_at_a_time_records_on_the_tensors_gpu(monkeypatch: Patch) -> 
     {"munchausen": True, "distributional": "quantile", "layer_norm": True, "datatype": "bfloat16"},
     {"double": True, "batch_norm": True},
 ], ids=str)  # fmt: skip
-def test_a_network_learns_the_same_recorded(settings: dict[str, Any], monkeypatch: Patch) -> None:
+def test_a_network_learns_the_same_by_captured_graphs(settings: dict[str, Any], monkeypatch: Patch) -> None:
     settings = {"average_updates": 32, **settings}
     steps = settings.pop("steps", 1)
-    plain, tape, taped = make_network(**settings), recording(monkeypatch), make_network(**settings)
+    plain, tape, taped = make_network(**settings), capturing(monkeypatch), make_network(**settings)
     for seed in range(WARM_UPS + 18):
         batch = make_minibatch(seed, steps=steps)
         assert train(plain, batch) == train(taped, batch)
@@ -225,16 +225,16 @@ def test_a_network_learns_the_same_recorded(settings: dict[str, Any], monkeypatc
             taped.set_state(taped.get_state())  # gives the optimizer new tensors
             plain.update_target_network()
             taped.update_target_network()
-    assert tape.recordings == 2 * (6 if settings.get("double") else 5)
+    assert tape.captures == 2 * (6 if settings.get("double") else 5)
     assert_same_weights(plain, taped)
 
 
-def test_a_recording_is_renewed_with_the_rate(monkeypatch: Patch) -> None:
-    tape, rates, updates = recording(monkeypatch), 4, WARM_UPS + 2
+def test_a_graph_is_captured_again_with_a_new_rate(monkeypatch: Patch) -> None:
+    tape, rates, updates = capturing(monkeypatch), 4, WARM_UPS + 2
     network = make_network(learning_rate_decay_updates=RATES * updates)
     for seed in range(rates * updates):
         train(network, make_minibatch(seed))
-    assert tape.recordings == rates + 1  # and once the work on targets
+    assert tape.captures == rates + 1  # and once the work on targets
 
 
 NOWHERE = torch.device("meta")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 GPU = torch.device("cuda", 0)
 
 
-def learn(network: DeepQNetwork, updates: int = WARM_UPS + 9) -> list[float]:
+def learn_and_take_losses(network: DeepQNetwork, updates: int = WARM_UPS + 9) -> list[float]:
     for seed in range(updates):
         network.update(network.prepare(make_minibatch(seed)))
         if seed == WARM_UPS + 1:
@@ -39,10 +39,10 @@ def test_a_graph_learns_what_its_kernels_learn(extension: str, datatype: str, mo
     settings = {**EXTENSIONS[extension], "datatype": datatype, "backend": "gpu"}
     graph = make_network(**settings)
     with monkeypatch.context() as patch:
-        patch.setattr(Device, "records", False)
+        patch.setattr(Device, "captures", False)
         kernels = make_network(**settings)
-    assert graph.device.records
-    assert learn(graph) == learn(kernels)
+    assert graph.device.captures
+    assert learn_and_take_losses(graph) == learn_and_take_losses(kernels)
     assert_same_weights(graph, kernels)
     for explore in (False, True):
         for seed in range(WARM_UPS + 3):
@@ -55,7 +55,7 @@ def test_a_graph_learns_what_its_kernels_learn(extension: str, datatype: str, mo
 def test_in_float64_it_learns_what_the_cpu_learns(extension: str) -> None:
     settings = {**EXTENSIONS[extension], "datatype": "float64"}
     here, there = make_network(**settings), make_network(backend="gpu", **settings)
-    assert_allclose(learn(there, 6), learn(here, 6), rtol=1e-6)
+    assert_allclose(learn_and_take_losses(there, 6), learn_and_take_losses(here, 6), rtol=1e-6)
     theirs = here.get_weights()
     for name, values in there.get_weights().items():
         assert_allclose(values, theirs[name], rtol=0, atol=1e-5 * np.abs(values).max(), err_msg=name)
@@ -65,11 +65,11 @@ def test_in_float64_it_learns_what_the_cpu_learns(extension: str) -> None:
 
 def test_loss_scaling_learns_about_the_same() -> None:
     half, single = (make_network(backend="gpu", datatype=kind) for kind in ("float16", "float32"))
-    assert not half.device.records
-    assert_allclose(learn(half), learn(single), rtol=0.05)
+    assert not half.device.captures
+    assert_allclose(learn_and_take_losses(half), learn_and_take_losses(single), rtol=0.05)
 
 
-def test_new_recordings_take_no_more_memory() -> None:
+def test_new_graphs_take_no_more_memory() -> None:
     network = make_network(
         backend="gpu", state_shape=(4, 84, 84), spec=NETWORKS["nature"], learning_rate_decay_updates=200
     )

@@ -188,7 +188,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def taught(kind: str) -> DeepQNetwork:
+def trained_network(kind: str) -> DeepQNetwork:
     network = make_network(learning_rate=0.002, **(PLAIN | OTHERS)[kind])
     for seed in range(5):
         train(network, make_minibatch(seed))
@@ -210,6 +210,7 @@ class Rectifier(torch.autograd.Function):
 
 
 def written_out(network: DeepQNetwork, states: Tensor) -> dict[str, Tensor]:
+    """Return each layer's outputs by plain conv2d and linear, and the rectifier of guided backpropagation."""
     arrays = network.get_weights().items()
     weights = {name.removeprefix("hidden."): torch.from_numpy(array).double() for name, array in arrays}
     outputs, values = dict[str, Tensor](), states
@@ -234,7 +235,7 @@ def assert_near(found: NDArray[np.float32], expected: Tensor) -> None:
 
 @pytest.mark.parametrize("kind", PLAIN)
 def test_activations_and_gradients_are_those_written_out(kind: str) -> None:
-    network, states = taught(kind), (torch.from_numpy(STATES).double() / 255).requires_grad_()
+    network, states = trained_network(kind), (torch.from_numpy(STATES).double() / 255).requires_grad_()
     guided, outputs = network.guided_backpropagation(), written_out(network, states)
     which = np.arange(len(STATES))
     for layer in guided.layers:
@@ -258,7 +259,7 @@ def test_activations_and_gradients_are_those_written_out(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["plain", *OTHERS])
 def test_the_copy_has_the_networks_values_and_receptive_fields(kind: str) -> None:
     """And saliency differs by action."""
-    network = taught(kind)
+    network = trained_network(kind)
     before = network.predict(STATES)
     guided = network.guided_backpropagation()
     pictures = [guided.saliency(STATES, np.full(len(STATES), action)) for action in range(2)]

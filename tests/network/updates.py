@@ -57,6 +57,7 @@ def take_losses(network: DeepQNetwork) -> list[float]:
 
 
 def learn(network: DeepQNetwork, seeds: Iterable[int]) -> list[float]:
+    """Make an update per seed, copying the target network at every third; return the losses."""
     losses = []
     for seed in seeds:
         if seed % 3 == 0:

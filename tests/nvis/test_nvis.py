@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from simple_dqn.config import BackendConfig, EnvironmentConfig, NetworkConfig
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.environment import make
 from simple_dqn.networks import NETWORKS
-from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import QValues, States
-from tests.command_line import Capsys, Patch, Told
+from tests.command_line import Capsys, Patch
 from tests.watch.test_record import save
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -279,7 +278,7 @@ def test_hovering_tells_where_how_strongly(reader: Reader, network: DeepQNetwork
     gradients = guided.guided_gradients(states, layer.name, peaks.filters, peaks.rows, peaks.columns)
     row, column = np.unravel_index(np.abs(gradients[0]).max(0).argmax(), (40, 36))
     shown = {
-        "state": " ".join(str(grey) for grey in states[0, :, row, column]),
+        "state": " ".join(str(gray) for gray in states[0, :, row, column]),
         "gradient": " ".join(f"{influence:.4f}" for influence in gradients[0, :, row, column]),
     }
     for kind, levels in shown.items():
@@ -331,20 +330,3 @@ def test_the_page_is_written_where_results_are_and_called_as_the_run_is(home: Pa
     assert nvis("catch_long_3.pkl", "--visualization_file", "elsewhere/page.html") == 0
     assert (home / "elsewhere" / "page.html").exists()
     assert [path.name for path in (home / "results").iterdir()] == ["catch_long.html"]
-
-
-def test_what_cannot_be_done_is_said_in_one_line(home: Path, told: Told, monkeypatch: Patch) -> None:
-    (home / "folder").mkdir()
-    replace(Snapshot.load(home / "catch_3.pkl"), game="pong").save(home / "pong_3.pkl")
-    before = sorted(home.rglob("*"))
-    monkeypatch.setattr(nvis_page, "play_game", None)  # nothing is played
-    for arguments, complaint in (
-        ("missing.pkl", "missing.pkl"), ("catch_3.pkl --visualization_filters 0", "too small"),
-        ("catch_3.pkl --visualization_file folder", "is a folder"),
-        ("catch_3.pkl --visualization_file catch_3.pkl/page.html", "catch_3.pkl is no folder"),
-        ("catch_3.pkl --environment ale --game pong", "unknown flag --game"),
-        ("pong_3.pkl", "was trained on pong, not on catch"),
-    ):  # fmt: skip
-        (line,) = told("nvis", *arguments.split(), "--log_level", "ERROR", code=2).splitlines()
-        assert complaint in line
-        assert sorted(home.rglob("*")) == before

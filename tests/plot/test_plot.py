@@ -18,9 +18,8 @@ from simple_dqn.errors import UserError
 from simple_dqn.evaluation import references
 from simple_dqn.plot import AXES, Panel, Plot, View, aligned, draw, main, make_plot, write
 from simple_dqn.statistics.csv_file import Run, read_run
-from tests.command_line import Capsys, Patch
+from tests.command_line import ORIGINAL, Capsys, Patch
 
-ORIGINAL = Path(__file__).parents[1] / "data" / "simple_dqn_2015.csv"
 SMALL = ["--figure_width", "6", "--figure_height", "4", "--dpi", "50"]
 Lines = dict[str, tuple[list[float], list[float]]]
 
@@ -110,6 +109,7 @@ def test_references_are_levels_beside_the_rewards_alone() -> None:
     ]  # fmt: skip
     assert first["DeepMind 18.9 (Mnih et al. 2015)"] == ([], [18.9])
     assert list(second) == ["Random", "Train", "Test"]
+    assert draw(plot, 8, 6).get_suptitle() == "Pong"
 
 
 @pytest.mark.parametrize("smooth", [1, 2, 7, 1000])
@@ -250,6 +250,14 @@ def test_the_flags_choose_what_is_drawn(tmp_path: Path, monkeypatch: Patch) -> N
     flags = "--fields meanq --phases test --x hours --smooth 2 --reference true --title mine"
     main([str(csv), *flags.split()])
     assert views == [View(["meanq"], ["test"], AXES["hours"], 2, references("pong"), "mine")]
+
+
+@pytest.mark.parametrize("word", ["tab", "\\t", "\t"])
+def test_a_tab_may_separate_the_columns(word: str, tmp_path: Path) -> None:
+    csv = tmp_path / "pong.csv"
+    csv.write_text(ORIGINAL.read_text().replace(",", "\t"))
+    main([str(csv), "--delimiter", word, *SMALL])
+    assert csv.with_suffix(".png").exists()
 
 
 @pytest.mark.parametrize(("words", "complaint"), [

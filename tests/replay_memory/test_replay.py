@@ -178,7 +178,7 @@ def stories(draw: st.DrawFn) -> Story:
     return Story(games, history_length, n_step, sampler, kind, rows, events)
 
 
-def remembered(story: Story) -> dict[int, Transition]:
+def expected_transitions(story: Story) -> dict[int, Transition]:
     lists = [ListMemory(story.history_length, story.n_step, story.rows) for _ in range(story.games)]
     for t, step in enumerate(story.steps()):
         for e, memory in enumerate(lists):
@@ -195,7 +195,7 @@ def test_samples_are_all_the_transitions_of_a_plain_list_and_no_others(story: St
         memory.add(step)
     held = min(len(story.events), story.rows)
     assert memory.count == held * story.games
-    expected = remembered(story)
+    expected = expected_transitions(story)
     if held < story.history_length + story.n_step or not expected:
         with pytest.raises(UserError, match="raise --random_steps"):
             memory.sample(1)

@@ -51,7 +51,7 @@ def save(saver: Saver, number: int, held: int = ROWS) -> None:
     saver.save_checkpoint({"number": number, "array": np.array([number])}, held, wait=True)
 
 
-def newest(saver: Saver) -> tuple[int | None, list[int]]:
+def number_and_rows_of_newest(saver: Saver) -> tuple[int | None, list[int]]:
     """Return the number and the rows of the newest checkpoint, as another process would find it."""
     futures.wait([saver._last])
     saved = CheckpointFolder(saver.folder).newest()
@@ -62,11 +62,11 @@ def newest(saver: Saver) -> tuple[int | None, list[int]]:
 
 
 def test_the_last_two_are_kept_and_the_chunks_that_they_name(saver: Saver) -> None:
-    assert newest(saver) == (None, [])
+    assert number_and_rows_of_newest(saver) == (None, [])
     for n in range(1, 6):
         play(saver, 10 * (n - 1), 10 * n)
         save(saver, n)
-    assert newest(saver) == (5, list(range(44, 50)))
+    assert number_and_rows_of_newest(saver) == (5, list(range(44, 50)))
     chunks = ((34, 38), (38, 40), (44, 48), (48, 50))  # with rows 34 to 39, and 44 to 49
     names = {f"experience_{first:010d}-{end:010d}.lz4" for first, end in chunks}
     assert {path.name for path in saver.folder.iterdir()} == names | {"run_000004.npz", "run_000005.npz"}
@@ -77,7 +77,7 @@ def test_a_chunk_can_be_read_however_many_games_there_are(saver: Saver, monkeypa
     monkeypatch.setattr("simple_dqn.snapshot.saver.MOST_BYTES", 15)  # screens of four bytes
     play(saver, 0, 11)
     save(saver, 1, held=10)
-    assert newest(saver) == (1, list(range(1, 11)))
+    assert number_and_rows_of_newest(saver) == (1, list(range(1, 11)))
     ends = [int(path.stem[-10:]) for path in sorted(saver.folder.glob("experience_*"))]
     assert ends == [3, 6, 9, 11]
 
@@ -91,7 +91,7 @@ def test_training_goes_on_while_the_disk_is_busy(saver: Saver, clock: Clock) -> 
     clock.now += 10_000
     assert not saver.is_due(0, 0)
     gate.set()
-    assert newest(saver)[0] == 1
+    assert number_and_rows_of_newest(saver)[0] == 1
     saved = CheckpointFolder(saver.folder).newest()
     assert saved is not None
     assert saved.run["nested"]["array"].tolist() == [0, 0, 0]
@@ -118,17 +118,17 @@ def test_the_one_before_a_damaged_checkpoint_is_used(
     futures.wait([saver._last])
     path = sorted(saver.folder.glob(pattern))[-1]
     path.write_bytes(damage(path.read_bytes())) if damage else path.unlink()
-    assert newest(saver) == (1, [4, 5, 6, 7, 8, 9])
+    assert number_and_rows_of_newest(saver) == (1, [4, 5, 6, 7, 8, 9])
     # A run that continues from it leaves it until the next one is written.
     saved = CheckpointFolder(saver.folder).newest()
     assert saved is not None
     again = Saver(tmp_path / "pong", "pong", 6, Config())
     again.resume(saved)
     play(again, 10, 15)
-    assert newest(again)[0] == 1
+    assert number_and_rows_of_newest(again)[0] == 1
     save(again, 3)
     again.close()
-    assert newest(again) == (3, [9, 10, 11, 12, 13, 14])
+    assert number_and_rows_of_newest(again) == (3, [9, 10, 11, 12, 13, 14])
     assert len(list(saver.folder.glob("run_*"))) == 2
 
 
@@ -142,7 +142,7 @@ def test_a_disk_without_room_costs_a_line_and_not_the_run(saver: Saver, caplog: 
     assert len(saver._unwritten) == 2  # chunks with the 8 rows that the memory has
     saver.folder.unlink()
     save(saver, 2, held=8)
-    assert newest(saver) == (2, list(range(72, 80)))
+    assert number_and_rows_of_newest(saver) == (2, list(range(72, 80)))
 
 
 def test_no_checkpoint_gets_ahead_of_a_snapshot(saver: Saver, caplog: Logs) -> None:
@@ -155,18 +155,18 @@ def test_no_checkpoint_gets_ahead_of_a_snapshot(saver: Saver, caplog: Logs) -> N
         saver.save_snapshot(epoch, 10 * epoch, WEIGHTS)
     assert caplog.text.count("tries again later") == 2
     save(saver, 2, held=0)
-    assert newest(saver)[0] == 1
+    assert number_and_rows_of_newest(saver)[0] == 1
     with pytest.raises(UserError, match=r"pong_2\.pkl could not be written: .*resume\.sh .*pong_checkpoint"):
         saver.require_snapshots()
     blocked.rmdir()
     save(saver, 3, held=0)
-    assert newest(saver)[0] == 3
+    assert number_and_rows_of_newest(saver)[0] == 3
     saver.require_snapshots()
     assert Snapshot.load(blocked).total_train_steps == 20
     assert Snapshot.load(saver.prefix.with_name("pong_3.pkl")).epoch == 3
 
 
-def test_what_fails_in_the_thread_otherwise_is_not_hidden(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_an_unexpected_error_of_the_saver_thread_is_raised(tmp_path: Path, monkeypatch: Patch) -> None:
     saver = Saver(tmp_path / "pong", "pong", 6, Config())
     monkeypatch.setattr(CheckpointFolder, "write", lambda *_: 1 // 0)
     save(saver, 1)
@@ -240,19 +240,19 @@ def restore(resumed: tuple[Run, CheckpointState], monkeypatch: Patch) -> Callabl
 
     def restore() -> None:
         newest = CheckpointFolder(FOLDER).newest(lambda run: follows(None, run))
-        if newest is None or newest.path != _newest():
+        if newest is None or newest.path != newest_file():
             raise DamagedError("the one before it is used")
         run.resume(newest)
 
     return restore
 
 
-def _newest() -> Path:
+def newest_file() -> Path:
     return max(FOLDER.glob("run_*.npz"))
 
 
 def edit(changes: dict[str, Any]) -> None:
-    with _newest().open("rb") as file:
+    with newest_file().open("rb") as file:
         content = read_archive(file)
     for name, value in changes.items():
         *parents, last = name.split("/")
@@ -263,7 +263,7 @@ def edit(changes: dict[str, Any]) -> None:
             del parent[last]
         else:
             parent[last] = value(parent[last]) if callable(value) else value
-    write_archive(_newest(), content)
+    write_archive(newest_file(), content)
 
 
 SAMPLER, NETWORK, GAMES = "agent/memory/sampler", "agent/network", "agent/player/environment"
@@ -279,6 +279,7 @@ SAMPLER, NETWORK, GAMES = "agent/memory/sampler", "agent/network", "agent/player
     *((f"run/{name}", value) for name, value in {
         "phase/name": "sleep", "phase/epoch": 10**9, "phase/done": -1, "flags": [1], "statistics": None,
         "flags/workers": "many", "flags/random_seed": None, "flags/csv_file": 7, "flags/batch_size": 51,
+        "flags/save_weights_prefix": "a\0b",
         "flags/replay_size": 10**9, "flags/record_screen_path": np.zeros(0), "tester": None,
         "statistics/tally/phase": "sleep", "statistics/tally/loss": math.nan,
         "statistics/running": lambda old: old.astype(np.uint8), "held_out": lambda old: old[:, :, :-1],
@@ -313,7 +314,7 @@ def test_parts_begin_anew_where_their_settings_change(told: Told) -> None:
 
 
 def test_a_resume_uses_the_one_before_a_damaged_checkpoint(finished: Path, told: Told) -> None:
-    newest = _newest()
+    newest = newest_file()
     edit({"run/agent/network/updates": "x"})
     assert f"{newest} cannot be used (it is damaged: " in told("resume", str(FOLDER), "--epochs", "3")
     assert len(list(finished.glob("results/*.csv"))) == 2  # with a copy of the rows that were written again
@@ -329,7 +330,7 @@ def test_a_checkpoint_chooses_no_path(finished: Path, told: Told) -> None:
     prefix = str(finished / "snapshots" / "catch")
     edit(paths | {"run/flags/display_screen": True, "run/flags/save_weights_prefix": prefix})
     log = told("resume", str(FOLDER), "--epochs", "3")
-    assert f"{other} does not have the rows of this run: it continues in results/catch.csv" in log
+    assert f"{other} is not of this run: it continues in results/catch.csv" in log
     assert "does not go on: give" in log
     assert other.read_bytes() == before[other]
     assert own.read_bytes().startswith(before[own])

@@ -28,13 +28,13 @@ from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS
 from simple_dqn.snapshot import Snapshot
+from tests.command_line import NEON
 from tests.snapshot.test_snapshot import CALLS, CHANGES, HOSTILE
 
 MEMORY = 1 << 30  # bytes, for one load
 SECONDS = 2.0  # of the CPU
 HANGING = 600  # seconds after which a load is taken to have no end
 SIDES = {"small": 36, "neon": 84}  # pixels of the screens
-NEON_SAMPLE = Path(__file__).parents[1] / "data" / "breakout_1.pkl"
 # Events of Python's audit, by how their names begin.
 WATCHED = ("exec", "import", "open", "os.", "shutil.", "subprocess.", "socket.", "ctypes.", "mmap.", "pickle")
 loading: list[str] = []  # the file that is loaded just now
@@ -152,7 +152,7 @@ def main() -> int:
         path = Path(folder) / "pong_3.pkl"
         flags = {"network": "small", "screen_width": SIDES["small"], "screen_height": SIDES["small"]}
         Snapshot("pong", 3, 3, 750_000, flags, dict(networks["small"].get_weights())).save(path)
-        sound = [path.read_bytes(), NEON_SAMPLE.read_bytes()]
+        sound = [path.read_bytes(), NEON.read_bytes()]
         Snapshot("pong", 1, 6, 10, {}, {"a": np.arange(6, dtype=np.float32)}).save(path)
         sound.append(path.read_bytes())
         for content in sound:

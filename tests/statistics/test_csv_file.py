@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from simple_dqn.errors import UserError
 from simple_dqn.statistics import PhaseSummary
 from simple_dqn.statistics.csv_file import CsvWriter, Run, is_of_run, read_run
+from tests.command_line import ORIGINAL
 
 HEADER = (
     "epoch,phase,steps,nr_games,average_reward,min_game_reward,max_game_reward,last_exploration_rate,"
@@ -23,7 +24,6 @@ SUMMARY = PhaseSummary(
     1, "train", 250, 3, -20.5, -21.0, -19.0, 0.1, 250, 300, 1 / 3, 0.001, 62, 12.5, 10.0, 25.0
 )
 ROW = "1,train,250,3,-20.5,-21.0,-19.0,0.1,250,300,0.3333333333333333,0.001,62,12.5,10.0,25.0\n"
-ORIGINAL = Path(__file__).parent.parent / "data" / "simple_dqn_2015.csv"
 TEXT = ORIGINAL.read_text()
 BODY = TEXT.split("\n", 1)[1]
 

@@ -50,9 +50,8 @@ def test_games_are_taken_once_and_files_are_named_in_full(tmp_path: Path, monkey
     assert sweep.find_games(["catch"], EnvironmentConfig(environment="catch")) == {"catch": "catch"}
     expected = {"flappy_bird": str(tmp_path / "mine.py")}
     assert sweep.find_games(["mine.py", "./mine.py"], EnvironmentConfig()) == expected
-    for wrong, complaint in ((["breakout", "pnog"], "did you mean pong"), (["none.py"], "cannot read")):
-        with pytest.raises(UserError, match=complaint):
-            sweep.find_games(wrong, EnvironmentConfig())
+    with pytest.raises(UserError, match="cannot read"):
+        sweep.find_games(["none.py"], EnvironmentConfig())
 
 
 @pytest.fixture
@@ -98,6 +97,8 @@ def test_its_runs_may_write_for_tensorboard_and_a_file_does_not_choose_the_kind_
     arguments = run.job[0]
     assert {"--tensorboard=true", "--epochs=3"} <= {*arguments}
     assert not [word for word in arguments if word.startswith("--environment")]
+    for word, shared in (("hf://me/it", "hf://me/it"), ("it.pkl", str(Path("it.pkl").absolute()))):
+        assert sweep._shared({"load_weights": word}) == {"load_weights": shared}
 
 
 def test_a_suite_says_how_long_it_takes(begun: list[list[SweepRun]], told: Told, monkeypatch: Patch) -> None:
@@ -115,6 +116,10 @@ def test_a_suite_says_how_long_it_takes(begun: list[list[SweepRun]], told: Told,
     places, speed, hours = (float(word.replace(",", "")) for word in found)
     assert hours == pytest.approx(15 * 10_500_000 / places / speed / 3600, rel=0.01, abs=0.06)
     assert "--suite" in told("sweep", code=2)
+    for run in begun[0][:14]:
+        Path(run.job[1]).write_bytes(ENDED_WELL)
+    said = told("sweep", "--suite", "atari5", "--seeds", "3", *flags).splitlines()
+    assert [line for line in said if line.startswith("1 runs of")]
 
 
 @pytest.mark.usefixtures("begun")
@@ -201,6 +206,16 @@ def test_a_training_does_not_outlive_its_parent(endless: Job) -> None:
     parent.kill()
     parent.wait()
     assert not psutil.wait_procs([training], timeout=60)[1]
+
+
+def test_an_interrupted_wait_ends_the_training(endless: Job) -> None:
+    class Interrupting(Event):
+        def wait(self, _timeout: float | None = None) -> bool:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(*endless, stopped=Interrupting())
+    assert not psutil.wait_procs(psutil.Process().children(), timeout=60)[1]
 
 
 def test_a_job_for_each_place(make_run: Make, tmp_path: Path, monkeypatch: Patch) -> None:
@@ -423,10 +438,10 @@ def test_the_figure_has_the_curves_of_each_game_and_the_measures(two: list[Sweep
     assert double.low.tolist() == [11, 21]
     assert measures.rows == ("interquartile mean", "mean")
     assert [(line.label, len(line.x)) for line in measures.lines] == [("plain", 3)] * 2 + [("double", 3)] * 2
-    other = [make_run("breakout", 1, setting, test=[20, 30]) for setting in ("plain", "double")]
-    assert [panel.title for panel in Comparison([*two, *other]).plot().panels] == [
-        "Breakout", "Pong", "Scores: test epoch 2",
-    ]  # fmt: skip
+    games = [*SCORES][:8]  # all before Pong
+    others = [make_run(game, 1, setting, test=[20, 30]) for game in games for setting in ("plain", "double")]
+    titles = [panel.title for panel in Comparison([*two, *others]).plot().panels]
+    assert titles == [*(game.replace("_", " ").title() for game in games), "Scores: test epoch 2"]
 
 
 def test_the_files_are_renewed_when_a_run_ends(two: list[SweepRun], make_run: Make, tmp_path: Path) -> None:

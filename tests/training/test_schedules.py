@@ -404,7 +404,8 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
         step.starts[:] = started
         memory.add(step)
     expected = [4 * t + e for t in range(22, 30) for e in range(4) if not starts[t, e]]
-    batches = [memory.sample_rollout(3) for _ in range(2 * len(expected) // 3 + 1)]
+    returns = np.zeros((8, 4), np.float32)
+    batches = [memory.sample_rollout(3, returns) for _ in range(2 * len(expected) // 3 + 1)]
     numbers = np.concatenate([4 * 22 + batch.places for batch in batches])
     np.testing.assert_array_equal(numbers, np.concatenate([batch.actions for batch in batches]))
     for passed in (numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)]):
@@ -425,8 +426,7 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
     states, played = np.concatenate(seen), ~np.concatenate(starts)
     assert played.sum() < 24
     returns = np.arange(24, dtype=np.float32)
-    agent.memory.set_returns(returns.reshape(6, 4))
-    minibatch = agent.memory.sample_rollout(int(played.sum()))
+    minibatch = agent.memory.sample_rollout(int(played.sum()), returns.reshape(6, 4))
     places = minibatch.places
     assert sorted(places.tolist()) == np.flatnonzero(played).tolist()
     batch = agent.network.prepare_rollout(minibatch)
@@ -437,11 +437,11 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
 def test_a_rollout_is_played_whole_before_its_updates() -> None:
     agent = started()
     tape: list[str] = []
-    for owner, name in ((agent, "execute"), (agent.memory, "set_returns"), (agent.network, "update")):
+    for owner, name in ((agent, "execute"), (agent.network, "returns"), (agent.network, "update")):
         watch(owner, name, lambda *_, name=name: tape.append(name))
     for steps in RolloutSchedule(6).train(agent, 48):
         tape += [str(steps)]
-    assert tape == 2 * [*["execute"] * 6, "set_returns", *["update"] * 6, "24"]
+    assert tape == 2 * [*["execute"] * 6, "returns", *["update"] * 6, "24"]
 
 
 OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_steps": 1000, "workers": 8}

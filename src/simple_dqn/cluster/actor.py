@@ -26,7 +26,7 @@ FIELDS = tuple(field.name for field in fields(Experience))
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """T steps of an actor's W games by one version of the weights; in its first, after the first screens."""
+    """T steps of an actor's W games by one version of the weights; the first has their first screens."""
 
     number: int  # how many trajectories the actor sent before
     packed: bytes  # the rows as `snapshot.pack` compresses them, each screen once

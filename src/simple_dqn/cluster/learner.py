@@ -305,7 +305,7 @@ class ClusterSchedule(SerialSchedule):
     def _store(self, agent: Agent, slot: ActorSlot, trajectory: Trajectory) -> None:
         """Add `trajectory` to the memory, with the actor's TD errors as first priorities."""
         rows, begins, inside = slot.stream.append(unpack(trajectory.packed))
-        numbers = agent.memory.taken + np.flatnonzero(begins)
+        numbers = agent.memory.added + np.flatnonzero(begins)
         for step in rows:
             agent.memory.add(step)
         if trajectory.errors is not None:

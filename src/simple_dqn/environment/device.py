@@ -1,7 +1,7 @@
 """E games on our own emulator, `atari2600`, whose arrays are on one device: `--emulator warp`.
 
 They are equal to ALE's, frame by frame, in the games of `docs/emulator.md`. NVIDIA Warp is an extra that need
-not be installed. On the network's GPU, see `run.device_of_games`, their screens never leave it.
+not be installed. If the network's GPU plays them (`run.device_of_games`), their screens never leave it.
 """
 
 import logging
@@ -33,7 +33,7 @@ else:
     INSTALLED = True
 
 logger = logging.getLogger(__name__)
-LEGAL = {"skiing": (0, *range(2, 10))}  # ALE's actions of a game that has not all 18
+LEGAL = {"skiing": (0, *range(2, 10))}  # ALE's legal actions, in the one game that lacks some of the 18
 MOST_NO_OP_FRAMES = 600  # without an action, no game ends earlier
 SILENT_SECONDS = 3.0  # seconds, before a start says that it compiles
 CARTRIDGES = {2048: "2K", 4096: "4K", 8192: "8K", 16384: "16K"}

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from simple_dqn import __version__
 from simple_dqn.config import BOOLEANS, LOCAL, SETTINGS, Config, as_word, layered, read
-from simple_dqn.errors import UserError, one_line
+from simple_dqn.errors import UserError, one_line, printable
 from simple_dqn.files import PICKLES, TRAINED, ZIP, command, from_here, home, kind_of, open_file, replacing
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.snapshot import neon
@@ -207,7 +207,8 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
             raise ValueError(f"its setting {name} is neither a number nor a string")
     unknown = values.keys() - SETTINGS.keys() - BOOLEANS.keys()
     if used := sorted(name for name in unknown if values[name] and values[name] != "none"):
-        logger.warning("The snapshot has settings that this version does not have: %s", ", ".join(used))
+        unused = printable(", ".join(used))[:200]
+        logger.warning("The snapshot has settings that this version does not have: %s", unused)
     try:
         return layered(read({name: value for name, value in values.items() if name not in unknown}))
     except UserError as error:

@@ -209,7 +209,7 @@ class Tracker(Writer):
     def close(self) -> None:
         """End the run, once everything is uploaded."""
         if self._tracked is not None:
-            self._tracked.finish()
+            self._try("finish")
 
     def _log(self, step: int, scalars: Mapping[str, float]) -> None:
         own = {} if self._package == "wandb" else {"step": step}

@@ -49,7 +49,7 @@ NOT_OF_A_FILE = (*UNSHARED, "backend", "environment")
 
 
 def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
-    """Return the flags by name, with `games` as they are named and a suite among them."""
+    """Return the flags by name; `games` are those named, then the suite, if any."""
     description = "Train games with several settings and seeds, and compare them."
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add = parser.add_argument
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     pool = local_pool(cpus, gpus) if cluster == "none" else ray_pool(cluster, cpus, gpus)
     with pool as (places, work), locked(snapshots / "sweep"):
         if not places:
-            raise UserError(f"--cpus_per_run {cpus} or --gpus_per_run {gpus:g} is more than any machine has")
+            raise UserError(f"--cpus_per_run {cpus} or --gpus_per_run {gpus:g} is too large: lower it")
         # The first seed of every game and setting before the second of any.
         each = itertools.product(range(1, given["seeds"] + 1), games, settings)
         runs = [SweepRun(game, setting, seed, results, snapshots) for seed, game, setting in each]
@@ -138,8 +138,8 @@ def main(arguments: Sequence[str], program: str) -> None:
                 beside.write_text(text)
         elif read_text(plan, 1 << 30, "remove it, or give another --name") != text:
             raise UserError(f"{plan} holds a sweep with other flags: repeat those, or give another --name")
-        if given.get("suite") and any(one.state == "waiting" for one in runs):
-            print(_forecast(runs, configs[0], places, work), file=sys.stderr, flush=True)
+        if given.get("suite") and (waiting := [one for one in runs if one.state == "waiting"]):
+            print(_forecast(waiting, configs[0], places, work), file=sys.stderr, flush=True)
         report = Report(runs, results, sys.stderr)
         try:
             run_all(runs, places, work, report.update)
@@ -192,8 +192,9 @@ def _shared(given: dict[str, Any]) -> dict[str, Any]:
     file = {name: one for name, one in given.get("config", {}).items() if name not in NOT_OF_A_FILE}
     names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "imports", "cluster"}
     shared = {name: value for name, value in merged(file, given).items() if name in names}
-    if shared.get("load_weights"):
-        shared["load_weights"] = str(Path(shared["load_weights"]).absolute())
+    weights = shared.get("load_weights")
+    if weights and not weights.startswith("hf:"):
+        shared["load_weights"] = str(Path(weights).absolute())
     return shared
 
 

@@ -121,7 +121,7 @@ class Comparison:
         if self.left_out:
             lines.append(
                 f"Left out: {self.left_out} runs that failed, have no finished {self.phase} game or no human "
-                "score, or of a game that not every setting has"
+                "score, or are of a game that not every setting has"
             )
         return "\n".join(map(printable, lines if self.members else ["No run can be compared", *lines[1:]]))
 

@@ -88,7 +88,7 @@ class SweepRun(Member):
 
 
 def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[[], None]) -> None:
-    """Do `work` on every run that is not done, on as many at a time as there are `places`, to their ends."""
+    """Do `work` on every run that is not done, at most `places` at a time, until all have ended."""
     stopped, threads = Event(), ThreadPoolExecutor(places)
     attempts = [threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"]
     try:
@@ -180,9 +180,11 @@ def carry_out(
         process = subprocess.Popen([sys.executable, "-P", "-c", BEGIN, str(os.getpid()), *arguments],
                                    env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                                    start_new_session=True)  # fmt: skip
-        while process.poll() is None and not stopped.wait(0.1):
-            pass
-        process.kill()
+        try:
+            while process.poll() is None and not stopped.wait(0.1):
+                pass
+        finally:  # Ctrl-C, too
+            process.kill()
         if not (code := process.wait()):
             file.write(ENDED_WELL)
             return ""

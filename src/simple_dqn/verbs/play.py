@@ -15,6 +15,7 @@ from simple_dqn.config import BOOLEANS, SETTINGS, Config, RunConfig
 from simple_dqn.environment import Environment, game_name, is_atari, named
 from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import Interrupt, UserError, printable
+from simple_dqn.evaluation import Evaluation
 from simple_dqn.files import check_target, home, is_snapshot, kind_of, replacing
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
@@ -40,9 +41,7 @@ PLAYS_ONLY: dict[str, Any] = {
     "random_seed": None, "sampler": "uniform", "target_rule": "max", "train_steps": 0, "tensorboard": False,
 }  # fmt: skip
 # For one state, more threads than one only wait for each other.
-ONE_GAME = {
-    **PLAYS_ONLY, "workers": 1, "processes": 0, "display_screen": False, "threads": 1, "emulator": "ale",
-}  # fmt: skip
+ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "threads": 1, "emulator": "ale"}
 # Settings that only training reads.
 TRAINING_ONLY = {
     *(name for name, one in SETTINGS.items() if one["part"] in ("memory", "network", "agent", "cluster")),
@@ -159,8 +158,8 @@ HTML = (b"<!DOCTYPE", b"\n<!DOCTYPE")  # how a page of `nvis` begins
 AGENT = "snapshots/trained/breakout_200.pkl"
 
 
-def test(arguments: Sequence[str], program: str) -> None:
-    """Measure how well a snapshot plays."""
+def test(arguments: Sequence[str], program: str) -> Evaluation:
+    """Measure how well a snapshot plays, and return the outcome."""
     used, example = f"test_steps workers {PLAYING_HELP}", f"{AGENT} --protocol nature"
     parser = parser_for(program, "Test a snapshot.", example, PLAYS_ONLY, snapshot=SNAPSHOT, most_used=used)
     text = "rules of the test (default: simple_dqn)"
@@ -184,11 +183,11 @@ def test(arguments: Sequence[str], program: str) -> None:
         raise UserError(f"--protocol {protocol} counts games: leave out --test_steps, or give --play_games")
     if not (config.run.play_games or rules.games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
-    measure(config, protocol, given.get("json"))
+    return measure(config, protocol, given.get("json"))
 
 
-def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> None:
-    """Play without learning, by the settings of `protocol` in `config`; print and write the outcome."""
+def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = None) -> Evaluation:
+    """Play without learning, by the settings of `protocol` in `config`; print and return the outcome."""
     if json:
         check_target(json, "--json", evaluation.JSON)
     check_weights(config)
@@ -203,6 +202,7 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
     if json and not interrupt.requested:  # half a test would favor short games
         outcome.write_json(json)
     finish(interrupt)
+    return outcome
 
 
 def play(arguments: Sequence[str], program: str) -> None:

@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 # The defaults of other games, whose steps and points are not those of Atari games.
 OUTSIDE_ATARI: dict[str, Any] = {"frame_skip": 1, "min_reward": -math.inf, "max_reward": math.inf}
+OUTSIDE_ATARI |= {"random_starts": 0, "random_start_frames": 0}
 # The settings that the help of a verb shows.
 TRAINING_HELP = "epochs train_steps test_steps workers network learning_rate datatype random_seed"
 PLAYING_HELP = "play_games exploration_rate_test repeat_action_probability random_starts random_seed backend"

@@ -211,12 +211,10 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
     content.save(folder / file)
     (folder / "config.yaml").write_text(command_line.listing(settings, "simple_dqn") + "\n", "utf-8")
     protocol = "nature" if is_atari(settings.environment) else "simple_dqn"
-    words = ["--protocol", protocol, "--play_games", str(games), "--json", str(folder / "score.json")]
-    report = io.StringIO()
-    with redirect_stdout(report):
-        play.test([str(path), "--random_seed", "0", "--log_level", "WARNING", *words], "snapshot")
-    score = json.loads((folder / "score.json").read_text("utf-8"))
-    (folder / "score.json").unlink()
+    words = f"--protocol {protocol} --play_games {games} --random_seed 0 --log_level WARNING"
+    with redirect_stdout(io.StringIO()):
+        outcome = play.test([str(path), *words.split()], "snapshot")
+    assert outcome.mean is not None  # each game is played to its end
     filmed = play.settings_of_agent(path, content, {}, {**SEEDED, "play_games": 1})
     film = " `replay.mp4` shows\na game of it."
     try:
@@ -230,8 +228,8 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
     text = CARD.format(
         game=content.game, name=json.dumps(path.stem, ensure_ascii=False), address=address, film=film,
         version=__version__, epoch=content.epoch,
-        score=f"{score['mean']:.2f} +/- {score['standard_deviation']:.2f}",
-        steps=content.total_train_steps, report=report.getvalue().rstrip(),
+        score=f"{outcome.mean:.2f} +/- {outcome.standard_deviation:.2f}",
+        steps=content.total_train_steps, report=outcome,
         curve="\n![The curves of the training](curve.png)\n" if curve else "",
     )  # fmt: skip
     (folder / "README.md").write_text(text, "utf-8")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import command_line, files, hub, own_code, rules
-from simple_dqn.config import REGISTERED, Config, RunConfig, Share, layered
-from simple_dqn.environment import as_played, is_atari, named, with_kind
-from simple_dqn.errors import Interrupt, UserError
+from simple_dqn.config import NO_TEXT, REGISTERED, Config, RunConfig, Share, layered
+from simple_dqn.environment import as_played, named, with_kind
+from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.run import Phase, make_run
@@ -66,8 +66,11 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     parser.add_presets(USUAL)
     flags = parser.parse(arguments)
     file = flags.pop("config", {})
-    if "cluster" not in flags and file.get("cluster", "none") not in LOCAL_CLUSTERS:
-        raise UserError(f"a settings file chooses no address: give --cluster {file['cluster']}")
+    for name in ("cluster", "load_weights"):
+        word = str(file.get(name, "none"))
+        is_address = word not in LOCAL_CLUSTERS if name == "cluster" else word.startswith("hf:")
+        if is_address and name not in flags:
+            raise UserError(f"a settings file chooses no address: give --{name} {word}")
     given = merged(file if "game" in flags else with_kind(file), named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
@@ -111,12 +114,10 @@ def _continued(
 ) -> RunConfig | None:
     """Continue from the run's latest checkpoint, and return where its files are; None: it has written none.
 
-    A preset that is given counts with its values in the settings of a `new` run, its no-ops in Atari alone.
+    A preset given by hand counts with the values that it has in `new`, the settings of a new run.
     """
     said, settings = preset(given, USUAL) if "preset" in given else {}, new.flags()
-    atari = is_atari(new.environment)
-    names = [name for name in said if atari or name not in ("random_starts", "random_start_frames")]
-    asked = merged({name: settings[name] for name in names if not isinstance(said[name], Share)}, given)
+    asked = merged({name: settings[name] for name in said if not isinstance(said[name], Share)}, given)
     # Shares are of the run as it began, and the checkpoint has their numbers.
     shares = [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]
     if shares:
@@ -145,6 +146,8 @@ def resume(arguments: Sequence[str], program: str) -> None:
     about = "Go on with a training run from one of its snapshots."
     text = f"{play.SNAPSHOT}, or the folder snapshots/pong_checkpoint"
     given = parser_for(program, about, "snapshots/pong_checkpoint", snapshot=text).parse(arguments)
+    if "play_games" in given:
+        raise UserError(f"--play_games is not for a training: use {command('test')}")
     start_log(given.get("log_level", "INFO"))
     path = hub.local(given["snapshot"])
     snapshot = None if path.is_dir() else play.open_snapshot(path)
@@ -204,7 +207,8 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
     settings = {name: flags[name] for name in ("game", "save_weights_prefix", *REGISTERED)}
     settings["csv_file"] = flags["csv_file"] or ""
     others = [flags.get(name) or "" for name in UNRECORDED if not isinstance(flags.get(name), bool)]
-    if wrong := [value for value in (*settings.values(), *others) if not isinstance(value, str)]:
+    texts = (*settings.values(), *others)
+    if wrong := [one for one in texts if not isinstance(one, str) or NO_TEXT.search(one)]:
         raise ValueError(f"its setting {wrong[0]!r} is no text")
     settings = layered(settings, checked_settings(flags, {*settings, *UNRECORDED}))
     config = Config.from_flags(settings)
@@ -259,7 +263,7 @@ def _go_on(
             with suppress(UserError):
                 mine = last_row[:1].isdigit() and bool(is_of_run(Path(csv_file), last_row))
             if not mine:
-                logger.warning("%s does not have the rows of this run: it continues in %s", csv_file, usual)
+                logger.warning("%s is not of this run: it continues in %s", printable(csv_file), usual)
         csv_file = csv_file if mine else str(usual)
     paths = {"save_weights_prefix": str(prefix), "csv_file": csv_file or None}
     config = settle(resolve(given, flags, paths), log)
