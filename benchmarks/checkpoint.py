@@ -9,7 +9,6 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,22 +16,14 @@ from unittest.mock import patch
 import common
 from common import machine, positive, print_table
 
-from simple_dqn.config import Config
-from simple_dqn.errors import Interrupt
-from simple_dqn.run import Run, make_run
+import simple_dqn
+from simple_dqn.run import Run
 from simple_dqn.snapshot import Saver
-from simple_dqn.statistics import PhaseSummary, Writer
 
-
-class Rates(Writer):
-    """Keeps the steps/s of each phase, by its name."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, float] = {}
-
-    def on_phase_end(self, summary: PhaseSummary) -> None:
-        """Keep the rate."""
-        self.of[summary.phase] = summary.steps_per_second
+SETTINGS: dict[str, Any] = {
+    "random_steps": 5000, "test_steps": 0, "epochs": 1, "replay_size": 100_000, "random_seed": 0,
+    "csv_file": None, "log_level": "WARNING",
+}  # fmt: skip
 
 
 class Timer:
@@ -53,13 +44,11 @@ class Timer:
         return timed
 
 
-def train(flags: dict[str, Any]) -> float:
+def train(game: str, **settings: Any) -> float:
     """Train for one epoch, and return the steps/s."""
-    rates = Rates()
-    config = Config.from_flags(flags)
-    with Interrupt() as interrupt, closing(make_run(config, interrupt, writers=[rates])) as run:
-        run.begin()
-    return rates.of["train"]
+    rows: list[dict[str, Any]] = []
+    simple_dqn.train(game, "simple_dqn", on_phase_end=rows.append, **SETTINGS, **settings)
+    return float(rows[-1]["steps_per_second"])
 
 
 def main(words: Sequence[str]) -> None:
@@ -71,10 +60,6 @@ def main(words: Sequence[str]) -> None:
     add("--rounds", type=positive(int), default=3, help="pairs of runs, with and without (default: 3)")
     add("--checkpoint_minutes", type=positive(float), default=1.0, help="between checkpoints (default: 1)")
     given = Namespace(**parser.parse(words))
-    without = {
-        "game": given.game, "random_steps": 5000, "train_steps": given.steps, "test_steps": 0, "epochs": 1,
-        "replay_size": 100_000, "random_seed": 0,
-    }  # fmt: skip
     checkpoints, steps = Timer(), Timer()
     # A checkpoint blocks training while it copies the state; only the last one also waits for the disk.
     rates: dict[str, list[float]] = {"without": [], "with": []}
@@ -85,8 +70,8 @@ def main(words: Sequence[str]) -> None:
     ):
         saving = {"save_weights_prefix": f"{folder}/x", "checkpoint_minutes": given.checkpoint_minutes}
         for _ in range(given.rounds):
-            rates["without"].append(train(without))
-            rates["with"].append(train(without | saving))
+            rates["without"].append(train(given.game, train_steps=given.steps, save_weights_prefix=None))
+            rates["with"].append(train(given.game, train_steps=given.steps, **saving))
         size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     print(machine())
     print_table(

@@ -55,24 +55,16 @@ class Contender:
 
     def round(self, task: str, seconds: float) -> None:
         """Measure `task`, "play" or "train", for `seconds`."""
-        act = {"play": self._play, "train": self._train}[task]
-        act(
-            time.perf_counter() + seconds / 5
-        )  # uses up the trajectories that have waited since the last round
+        phase = {"play": "fill", "train": "train"}[task]
+        self._run(phase, seconds / 5)  # uses up the trajectories that have waited since the last round
         with self.profiler.phase(task):
             start = time.perf_counter()
-            steps = act(start + seconds)
+            steps = self._run(phase, seconds)
             self.rates[task].append(steps / (time.perf_counter() - start))
 
-    def _play(self, until: float) -> int:
-        return self._run("fill", until)
-
-    def _train(self, until: float) -> int:
-        return self._run("train", until)
-
-    def _run(self, phase: str, until: float) -> int:
-        """Run the schedule until the time `until`, and return the number of steps."""
-        steps = 0
+    def _run(self, phase: str, seconds: float) -> int:
+        """Run the schedule for `seconds`, and return the number of steps."""
+        steps, until = 0, time.perf_counter() + seconds
         for made in getattr(self._schedule, phase)(self.agent, 10**9):
             steps += made
             if time.perf_counter() > until:

@@ -21,6 +21,9 @@ from common import positive, print_table
 
 IN_FLIGHT = 2  # trajectories per actor, as in `cluster/learner.py`
 ACTORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+# Shares of the learner's time spent on updates, and on storing trajectories and sending weights; of the
+# actors' time spent waiting; and mean number of updates between a trajectory's weights and its arrival.
+HEADER = ("actors", "steps/s", "updating", "receiving", "actors wait", "age", "MB/s in", "MB/s out")
 
 
 @dataclass(frozen=True)
@@ -41,19 +44,6 @@ class Plan:
 
 
 @dataclass
-class Outcome:
-    """The figures of a row of the table."""
-
-    rate: float  # steps/s that the learner stores
-    busy: float  # share of the learner's time spent on updates
-    ingest: float  # share spent on storing trajectories and sending weights
-    idle: float  # share of the actors' time spent waiting
-    age: float  # mean number of updates between the weights that played a trajectory and its arrival
-    arriving: float  # bytes/s
-    leaving: float  # bytes/s
-
-
-@dataclass
 class Totals:
     """The sums over the trajectories that count."""
 
@@ -65,23 +55,24 @@ class Totals:
     published: float = 0.0  # versions of the weights sent
     trajectories: int = 0
 
-    def outcome(self, plan: Plan, actors: int, end: float) -> Outcome:
-        """Return the figures at the time `end`."""
+    def row(self, plan: Plan, actors: int, end: float) -> list[str]:
+        """Return the row of the table, the figures at the time `end`; see `HEADER`."""
         elapsed = end - self.start
         nodes = -(-actors // plan.actors_a_node)
-        return Outcome(
-            rate=self.trajectories * plan.trajectory_steps / elapsed,
-            busy=self.busy / elapsed,
-            ingest=self.ingest / elapsed,
-            idle=self.idle / elapsed / actors,
-            age=self.ages / self.trajectories,
-            arriving=self.trajectories * plan.trajectory_bytes / elapsed,
-            leaving=self.published * plan.weights_bytes * nodes / elapsed,
-        )
+        return [
+            str(actors),
+            f"{self.trajectories * plan.trajectory_steps / elapsed:,.0f}",
+            f"{self.busy / elapsed:.0%}",
+            f"{self.ingest / elapsed:.1%}",
+            f"{self.idle / elapsed / actors:.0%}",
+            f"{self.ages / self.trajectories:,.0f}",
+            f"{self.trajectories * plan.trajectory_bytes / elapsed / 1e6:.2f}",
+            f"{self.published * plan.weights_bytes * nodes / elapsed / 1e6:.1f}",
+        ]
 
 
-def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generator) -> Outcome:
-    """Simulate `trajectories` played by `actors`; the first fifth is left out of the figures."""
+def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generator) -> list[str]:
+    """Simulate `trajectories` played by `actors`, and return the row; it leaves out the first fifth."""
     play = plan.trajectory_steps / plan.actor_rate
     travel = plan.trajectory_bytes / plan.link
     # The requests of each actor, in order; a request is the version of the weights to use.
@@ -123,7 +114,7 @@ def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generato
             totals.idle += clock - idle_since[actor]
             begin(actor, clock)
         orders[actor].append(int(version))
-    return totals.outcome(plan, actors, clock)
+    return totals.row(plan, actors, clock)
 
 
 def main(words: Sequence[str]) -> None:
@@ -157,18 +148,10 @@ def main(words: Sequence[str]) -> None:
         train_frequency=flags.train_frequency, weights_every=flags.weights_every,
         actors_a_node=flags.actors_a_node, link=flags.gigabits * 1e9 / 8,
     )  # fmt: skip
-    rows = []
-    for actors in ACTORS:
-        outcome = simulate(plan, actors, max(1000, 6 * actors), np.random.default_rng(flags.seed))
-        rows.append(
-            (
-                actors, f"{outcome.rate:,.0f}", f"{outcome.busy:.0%}", f"{outcome.ingest:.1%}",
-                f"{outcome.idle:.0%}", f"{outcome.age:,.0f}", f"{outcome.arriving / 1e6:.2f}",
-                f"{outcome.leaving / 1e6:.1f}",
-            )
-        )  # fmt: skip
-    header = ("actors", "steps/s", "updating", "receiving", "actors wait", "age", "MB/s in", "MB/s out")
-    print_table(f"An update of {flags.update_ms:g} ms every {flags.train_frequency} steps", header, rows)
+    rows = [
+        simulate(plan, actors, max(1000, 6 * actors), np.random.default_rng(flags.seed)) for actors in ACTORS
+    ]
+    print_table(f"An update of {flags.update_ms:g} ms every {flags.train_frequency} steps", HEADER, rows)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import sysconfig
 from argparse import Namespace
@@ -15,6 +14,7 @@ from pathlib import Path
 import measurement
 from common import FailedError, print_table
 from measurement import Flags, measure, train
+from networks.catalogue import error_of
 from peers import PEERS, Work
 
 from simple_dqn.errors import UserError
@@ -177,22 +177,15 @@ def install() -> None:
         return
     print(f"Installing {', '.join(PINS)} into {FOLDER}", file=sys.stderr)
     shutil.rmtree(FOLDER, ignore_errors=True)
-    _run([sys.executable, "-m", "venv", str(FOLDER)])
-    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(FOLDER)}))
-    (packages / "project.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    _run([str(python()), "-m", "pip", "install", *PINS])
+    reason = error_of([sys.executable, "-m", "venv", str(FOLDER)])
+    if not reason:
+        packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(FOLDER)}))
+        (packages / "project.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        reason = error_of([str(python()), "-m", "pip", "install", *PINS])
+    if reason:
+        raise UserError(f"the peers could not be installed: {reason}")
     (FOLDER / "made_from.txt").write_text(_recipe())  # written last: without it the environment is incomplete
 
 
 def _recipe() -> str:
     return "\n".join([*PINS, sys.version, sysconfig.get_path("purelib"), ""])
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("ERROR")]
-        raise UserError(
-            f"the peers could not be installed: {(errors or lines or ['pip printed nothing'])[-1]}"
-        )

@@ -7,22 +7,21 @@ With --device, the emulator alone on one device, by wall time: for each number o
 number of games in a block of threads.
 """
 
-import importlib
 import importlib.util
 import statistics
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import common
-import gymnasium
 import numpy as np
 from ale_py.roms import get_rom_path
 from ale_py.vector_env import AtariVectorEnv
 from common import machine, positive, print_table
-from environments import RANDOM_STARTS, random_actions, rate
+from environments import RANDOM_STARTS, alternate, by_envpool, random_actions, rate, stepping
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
@@ -35,7 +34,7 @@ HEADER = ("warp", "ale", "AtariVectorEnv", "EnvPool")
 WARM_UP = 20  # steps that are not counted
 
 
-def this_project(game: str, emulator: str) -> Callable[[], None]:
+def this_project(game: str, emulator: str) -> Callable[[], object]:
     """Return a function that takes one step in each of `EACH` games."""
     config = EnvironmentConfig(
         game=game, emulator=emulator, color_averaging=False, random_starts=RANDOM_STARTS
@@ -43,30 +42,7 @@ def this_project(game: str, emulator: str) -> Callable[[], None]:
     environment = make(config, [stream(0, "environment", i) for i in range(EACH)], training=True)
     environment.reset()
     actions = random_actions(environment.actions, EACH)
-    return lambda: (environment.step(next(actions)), None)[1]
-
-
-def by_ale(game: str) -> Callable[[], None]:
-    """Return such a function for ale-py's vector of games, written in C++."""
-    environment = AtariVectorEnv(
-        game, EACH, num_threads=1, stack_num=1, use_fire_reset=False, reward_clipping=False
-    )
-    environment.reset(seed=0)
-    space = environment.single_action_space
-    assert isinstance(space, gymnasium.spaces.Discrete)
-    actions = random_actions(int(space.n), EACH)
-    return lambda: (environment.step(next(actions)), None)[1]
-
-
-def by_envpool(game: str) -> Callable[[], None]:
-    """Return such a function for EnvPool, written in C++."""
-    name = "".join(word.title() for word in game.split("_")) + "-v5"
-    environment = importlib.import_module("envpool").make_gymnasium(
-        name, num_envs=EACH, num_threads=1, stack_num=1, use_fire_reset=False, seed=0
-    )
-    environment.reset()
-    actions = random_actions(int(environment.action_space.n), EACH)
-    return lambda: (environment.step(next(actions)), None)[1]
+    return lambda: environment.step(next(actions))
 
 
 def on_device(game: str, device: str, count: int, block: int) -> Callable[[], None]:
@@ -101,15 +77,18 @@ def sweep(flags: Namespace) -> None:
                 print(f"{count:6}  {block:5}  {figure:,.0f}", flush=True)
 
 
-def contenders(game: str) -> dict[str, Callable[[], None]]:
+def contenders(game: str) -> dict[str, Callable[[], object]]:
     """Return a function for each emulator, by name, that takes one step in each of `EACH` games."""
+    by_ale = AtariVectorEnv(
+        game, EACH, num_threads=1, stack_num=1, use_fire_reset=False, reward_clipping=False
+    )
     steps = {
         "warp": this_project(game, "warp"),
         "ale": this_project(game, "ale"),
-        "AtariVectorEnv": by_ale(game),
+        "AtariVectorEnv": stepping(by_ale),
     }
     if importlib.util.find_spec("envpool"):
-        steps["EnvPool"] = by_envpool(game)
+        steps["EnvPool"] = by_envpool(game, EACH, threads=1, stack=1)
     return steps
 
 
@@ -133,11 +112,9 @@ def main(words: Sequence[str]) -> None:
         for step in steps.values():
             for _ in range(WARM_UP):
                 step()
-        rates: dict[str, list[float]] = {name: [] for name in steps}
-        for _ in range(ROUNDS):
-            for name, step in steps.items():
-                rates[name].append(EACH * rate(step, flags.seconds / ROUNDS, time.process_time))
-        medians = {name: statistics.median(measured) for name, measured in rates.items()}
+        measure = partial(rate, seconds=flags.seconds / ROUNDS, clock=time.process_time)
+        rates = alternate(steps, ROUNDS, measure)
+        medians = {name: EACH * statistics.median(measured) for name, measured in rates.items()}
         best = max(figure for name, figure in medians.items() if name != "warp")
         figures = (f"{medians[name]:,.0f}" if name in medians else "" for name in HEADER)
         rows.append((game, *figures, f"{medians['warp'] / best:.2f}"))

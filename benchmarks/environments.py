@@ -11,7 +11,9 @@ import statistics
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import ale_py
 import common
@@ -37,7 +39,7 @@ RANDOM_STARTS = 7  # steps of four frames; the other projects start a game with 
 
 def this_project(
     game: str, games: int, color_averaging: bool = False, processes: int = 0
-) -> Callable[[], None]:
+) -> Callable[[], object]:
     """Return a function that takes one step in each of `games` games."""
     config = EnvironmentConfig(
         game=game, color_averaging=color_averaging, processes=processes, random_starts=RANDOM_STARTS
@@ -46,14 +48,10 @@ def this_project(
     states = StateBuffer(games, HISTORY, environment.screen_shape)
     states.append(environment.reset())
     actions = random_actions(environment.actions, games)
-
-    def step() -> None:
-        states.append(environment.step(next(actions)))
-
-    return step
+    return lambda: states.append(environment.step(next(actions)))
 
 
-def by_gymnasium(game: str, games: int) -> Callable[[], None]:
+def by_gymnasium(game: str, games: int) -> Callable[[], object]:
     """Return such a function for Gymnasium, which takes the maximum of the last two frames."""
     name = "ALE/" + "".join(word.title() for word in game.split("_")) + "-v5"
     gymnasium.register_envs(ale_py)
@@ -62,32 +60,27 @@ def by_gymnasium(game: str, games: int) -> Callable[[], None]:
         env = gymnasium.make(name, frameskip=1, repeat_action_probability=0.0)
         return FrameStackObservation(AtariPreprocessing(env, terminal_on_life_loss=False), HISTORY)
 
-    environment = SyncVectorEnv([one_game] * games)
+    return stepping(SyncVectorEnv([one_game] * games))
+
+
+def stepping(environment: gymnasium.vector.VectorEnv[Any, Any, Any]) -> Callable[[], object]:
+    """Return such a function for `environment`."""
     environment.reset(seed=0)
     space = environment.single_action_space
     assert isinstance(space, gymnasium.spaces.Discrete)
-    actions = random_actions(int(space.n), games)
-
-    def step() -> None:
-        environment.step(next(actions))
-
-    return step
+    actions = random_actions(int(space.n), environment.num_envs)
+    return lambda: environment.step(next(actions))
 
 
-def by_envpool(game: str, games: int) -> Callable[[], None]:
+def by_envpool(game: str, games: int, threads: int = THREADS, stack: int = HISTORY) -> Callable[[], object]:
     """Return such a function for EnvPool, written in C++, which takes the maximum of the last two frames."""
     name = "".join(word.title() for word in game.split("_")) + "-v5"
-    envpool = importlib.import_module("envpool")
-    environment = envpool.make_gymnasium(
-        name, num_envs=games, num_threads=THREADS, stack_num=HISTORY, use_fire_reset=False, seed=0
+    environment = importlib.import_module("envpool").make_gymnasium(
+        name, num_envs=games, num_threads=threads, stack_num=stack, use_fire_reset=False, seed=0
     )
     environment.reset()
     actions = random_actions(int(environment.action_space.n), games)
-
-    def step() -> None:
-        environment.step(next(actions))
-
-    return step
+    return lambda: environment.step(next(actions))
 
 
 def random_actions(actions: int, games: int) -> Iterator[np.ndarray]:
@@ -97,7 +90,7 @@ def random_actions(actions: int, games: int) -> Iterator[np.ndarray]:
         yield from drawn
 
 
-def rate(step: Callable[[], None], seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
+def rate(step: Callable[[], object], seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
     """Return the calls of `step` per second of `clock`, measured over `seconds`."""
     calls, start = 0, clock()
     while (elapsed := clock() - start) < seconds:
@@ -106,7 +99,18 @@ def rate(step: Callable[[], None], seconds: float, clock: Callable[[], float] = 
     return calls / elapsed
 
 
-def contenders(game: str, games: int) -> dict[str, Callable[[], None]]:
+def alternate(
+    steps: Mapping[str, Callable[[], object]], rounds: int, measure: Callable[[Callable[[], object]], float]
+) -> dict[str, list[float]]:
+    """Return what `measure` finds of each of the `steps`, by name, in `rounds` in which they alternate."""
+    rates: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            rates[name].append(measure(step))
+    return rates
+
+
+def contenders(game: str, games: int) -> dict[str, Callable[[], object]]:
     """Return a function for each environment, by name, that takes one step in each of `games` games."""
     steps = {
         "this project, maximum of two frames": this_project(game, games),
@@ -134,13 +138,10 @@ def main(words: Sequence[str]) -> None:
     rows = []
     for games in flags.games:
         steps = contenders(flags.game, games)
-        rates: dict[str, list[float]] = {name: [] for name in steps}
-        for _ in range(ROUNDS):
-            for name, step in steps.items():
-                rates[name].append(games * rate(step, flags.seconds / ROUNDS))
+        rates = alternate(steps, ROUNDS, partial(rate, seconds=flags.seconds / ROUNDS))
         for name, measured in rates.items():
             figures = (statistics.median(measured), min(measured), max(measured))
-            rows.append((name, games, *(f"{figure:,.0f}" for figure in figures)))
+            rows.append((name, games, *(f"{games * figure:,.0f}" for figure in figures)))
     print_table(
         f"{flags.game}: steps/s of the agent, sum over the games ({ROUNDS} rounds)",
         ("environment", "games", "median", "minimum", "maximum"),

@@ -1,20 +1,15 @@
 """Time until a game is solved: minutes, steps and updates until the latest training games reach a mean score.
 
-    ./bench.sh learning pong --seeds 5 [--reward 18 --last 40 --minutes 25] [flags of train]
-    ./bench.sh learning results/pong_seed1.csv results/pong_seed2.csv
+    ./bench.sh learning results/pong_seed1.csv results/pong_seed2.csv [--reward 18 --last 40]
 
-The first form trains the game with one seed after the other, as `./train.sh` does, until each run reaches the
-score or its time is over. The second form reads the CSVs of earlier runs. A CSV has one mean per epoch, so
-the latest games are those of the last epochs that together have at least --last games. The time reported
-may therefore be one epoch too long, but never too short. Run it on an idle machine.
+It reads the CSVs that `./train.sh` writes. A CSV has one mean per epoch, so the latest games are those of the
+last epochs that together have at least --last games. The time reported may therefore be one epoch too long,
+but never too short.
 """
 
 import csv
-import signal
-import subprocess
 import sys
-import tempfile
-import time
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +18,7 @@ import common
 from common import machine, positive, print_table
 
 from simple_dqn.errors import UserError
-from simple_dqn.files import home
 
-POLL = 1.0  # seconds between two reads of the CSV
 COLUMNS = {"phase", "nr_games", "average_reward", "total_time", "total_train_steps", "weight_updates"}
 HEADER = ["run", "minutes", "steps", "updates", "latest games"]
 
@@ -78,36 +71,11 @@ def first(rows: Sequence[Row], goal: Goal) -> Progress | None:
 
 
 def read(path: Path) -> list[Row]:
-    """Return the rows of a CSV, or no rows if the file does not exist yet."""
+    """Return the rows of a CSV, or no rows if the file does not exist."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
-
-
-def train(game: str, seed: int, goal: Goal, minutes: float, flags: Sequence[str]) -> Path:
-    """Train `game` until `goal` is reached or `minutes` are over, and return the path of the CSV.
-
-    Raises:
-        UserError: Training failed.
-    """
-    label = f"learning{seed}"
-    path = home() / "results" / f"{Path(game).stem}_{label}.csv"
-    path.unlink(missing_ok=True)
-    program = [sys.executable, "-P", "-m", "simple_dqn.main"]
-    words = ["train", game, label, "--random_seed", str(seed), f"--csv_file={path}", *flags]
-    start = time.monotonic()
-    with tempfile.TemporaryFile("w+") as output:
-        training = subprocess.Popen([*program, *words], stdout=output, stderr=output)
-        while training.poll() is None:
-            time.sleep(POLL)
-            if time.monotonic() - start > 60 * minutes or first(read(path), goal):
-                training.send_signal(signal.SIGINT)
-                training.wait()
-        output.seek(0)
-        if not path.exists() or training.returncode not in (0, 128 + signal.SIGINT):
-            raise UserError(output.read().strip().rpartition("\n")[2].partition(": ")[2])
-    return path
 
 
 def report(path: Path, goal: Goal) -> list[object]:
@@ -132,28 +100,21 @@ def report(path: Path, goal: Goal) -> list[object]:
     ]  # fmt: skip
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(words: Sequence[str]) -> None:
     """Print the table for the given command line.
 
     Raises:
-        UserError: A training could not start.
+        UserError: A file is not the CSV of a run.
     """
     parser = common.parser("learning", __doc__)
     add = parser.add_argument
-    add("games", nargs="+", metavar="GAME|CSV", help="a game to train, or CSVs to read")
-    add("--seeds", type=positive(int), default=5, help="number of runs, with seeds 1, 2, ... (default: 5)")
+    add("runs", nargs="+", type=Path, metavar="CSV", help="the CSV of a run")
     add("--reward", type=float, default=18.0, help="mean score to reach (default: 18)")
     add("--last", type=positive(int), default=40, help="number of games in that mean (default: 40)")
-    add("--minutes", type=positive(float), default=25.0, help="time limit per seed (default: 25)")
-    given, flags = parser.parse_known_args(arguments)
+    given = Namespace(**parser.parse(words))
     goal = Goal(given.reward, given.last)
-    paths = [Path(word) for word in given.games if word.endswith(".csv")]
     print(machine())
-    rows = [report(path, goal) for path in paths]
-    for game in given.games:
-        if not game.endswith(".csv"):
-            runs = (train(game, seed, goal, given.minutes, flags) for seed in range(1, given.seeds + 1))
-            rows.extend(report(path, goal) for path in runs)
+    rows = [report(path, goal) for path in given.runs]
     print_table(f"Time until the mean of the last {goal.games} games is {goal.reward:g}", HEADER, rows)
 
 

@@ -17,7 +17,6 @@ from contextlib import closing
 from itertools import chain
 from typing import Any, TypeAlias
 
-import numpy as np
 from common import FailedError
 from peers import FILL_STEPS, WARM_UP_STEPS
 from profiler import Profiler
@@ -30,7 +29,6 @@ from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
 from simple_dqn.run import device_of_games, make_agent, make_environment, make_network, make_schedule
 from simple_dqn.statistics import Statistics
-from simple_dqn.types import Step
 
 Flags: TypeAlias = dict[str, Any]
 Outcome: TypeAlias = dict[str, Any]
@@ -116,21 +114,18 @@ class LastGames(Statistics):
 
     def __init__(self) -> None:
         super().__init__([])
-        self.mean: float | None = None  # None until `LAST_GAMES` games have ended
-        self._games: deque[float] = deque(maxlen=LAST_GAMES)
-        self._running = np.zeros(0)  # float64 [E], the scores so far of the games in progress
+        self._scores_of_last: deque[float] = deque(maxlen=LAST_GAMES)
 
-    def on_step(self, step: Step, exploration_rate: float) -> None:
-        """Add the rewards of one step of E games, and record the scores of the games that end."""
-        super().on_step(step, exploration_rate)
-        if len(self._running) == 0:
-            self._running = np.zeros(len(step.rewards))
-        self._running += step.rewards
-        for score in self._running[step.resets].tolist():
-            self._games.append(score)
-            if len(self._games) == LAST_GAMES:
-                self.mean = sum(self._games) / LAST_GAMES
-        self._running[step.resets] = 0
+    @property
+    def mean(self) -> float | None:
+        """The mean score; None until `LAST_GAMES` games have ended."""
+        last = self._scores_of_last
+        return sum(last) / LAST_GAMES if len(last) == LAST_GAMES else None
+
+    def on_steps(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
+        """Count steps, and keep the `scores` of the games that ended in them."""
+        super().on_steps(steps, scores, exploration_rate)
+        self._scores_of_last.extend(scores)
 
 
 def new_agent(config: Config, statistics: Statistics, profiler: Profiler | None = None) -> Agent:

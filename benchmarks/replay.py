@@ -17,6 +17,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -24,19 +25,80 @@ import common
 import numpy as np
 import psutil
 from common import machine, positive, print_table
-from experience import HISTORY, SCREEN_SHAPE, LoopSampler, played_steps, random_steps
 from measurement import train
+from numpy.typing import NDArray
 
 from simple_dqn.agent import StateBuffer
 from simple_dqn.command_line import Parser
-from simple_dqn.config import MemoryConfig
+from simple_dqn.config import EnvironmentConfig, MemoryConfig
+from simple_dqn.environment import make
 from simple_dqn.errors import UserError
-from simple_dqn.replay import ReplayMemory
-from simple_dqn.types import Step
+from simple_dqn.random_streams import stream
+from simple_dqn.replay import HostScreens, ReplayMemory
+from simple_dqn.types import Mask, Step
 
 SIZES = (10_000, 100_000)
 BATCHES = (32, 128)
 COMPRESSIONS = ("none", "lz4")
+SCREEN_SHAPE = (84, 84)
+HISTORY = 4
+GAME_LENGTH = 500  # steps of noise; a life is lost half-way
+
+
+def random_steps(games: int) -> list[Step]:
+    """Return the steps of one episode of `games` parallel games whose screens are incompressible noise."""
+    rng = np.random.default_rng(1)
+    steps = []
+    for t in range(GAME_LENGTH):
+        start, over = np.full(games, t == 0), np.full(games, t == GAME_LENGTH - 1)
+        steps.append(
+            Step(
+                screens=rng.integers(0, 256, (games, *SCREEN_SHAPE), np.uint8),
+                actions=rng.integers(0, 6, games),
+                rewards=rng.random(games, np.float32),
+                terminals=over | (t == GAME_LENGTH // 2),
+                truncations=np.zeros(games, np.bool_),
+                resets=over,
+                starts=start,
+            )
+        )
+    return steps
+
+
+def played_steps(game: str, count: int) -> list[Step]:
+    """Return the first `count` steps of a random player of `game`."""
+    rng = np.random.default_rng(1)
+    with closing(
+        make(EnvironmentConfig(game=game), [stream(0, "environment")], training=True)
+    ) as environment:
+        steps = [environment.reset()]
+        while len(steps) < count:
+            steps.append(environment.step(rng.integers(0, environment.actions, 1)))
+    return steps
+
+
+class LoopSampler:
+    """Samples minibatches from a full memory of one game in a plain Python loop, for comparison."""
+
+    def __init__(self, memory: ReplayMemory) -> None:
+        assert isinstance(memory._screens, HostScreens)
+        self.screens: NDArray[np.uint8] = memory._screens._screens[:, 0]  # a view: a copy may not fit
+        self.starts: Mask = memory._ring.starts[:, 0]
+        self.terminals: Mask = memory._ring.terminals[:, 0]
+        self.rng = np.random.default_rng(2)
+
+    def sample(self, batch_size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        prestates = np.empty((batch_size, HISTORY, *SCREEN_SHAPE), np.uint8)
+        poststates = np.empty_like(prestates)
+        drawn = 0
+        while drawn < batch_size:
+            t = int(self.rng.integers(HISTORY, len(self.screens)))
+            if self.starts[t - HISTORY + 1 : t + 1].any() or self.terminals[t - HISTORY : t].any():
+                continue
+            prestates[drawn] = self.screens[t - HISTORY : t]
+            poststates[drawn] = self.screens[t - HISTORY + 1 : t + 1]
+            drawn += 1
+        return prestates, poststates
 
 
 def new_memory(replay_size: int, games: int, **settings: Any) -> ReplayMemory:

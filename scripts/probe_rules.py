@@ -34,6 +34,7 @@ EXCEPTIONS = 3  # values of a byte that may stand for another number than the ot
 LONGEST = 60_000  # frames in which random play must end a game
 MASKS = (0xFF, 0x0F, 0xF0, 0x7F, 0x3F, 0x1F, 0x07, 0x03, 0x01, 0xF8, 0xE0, 0xC0, 0x80, 0x70, 0x38, 0xFE, 0xFC)
 NOTHING = Rules((), ())
+UNNAMED = ("score", "byte", "factor", "equals")  # the fields that `rules.py` gives by their places
 
 
 def random_play(game: str, seed: int, frames: int, to_end: bool = False) -> ALEInterface | None:
@@ -363,17 +364,7 @@ class Findings:
         if self.game in RULES:
             fields_ = differing(self.rules, RULES[self.game])
             lines.append(f"    # as in rules.py{', but for: ' if fields_ else ''}{', '.join(fields_)}")
-        lines.append(f'    "{self.game}": Rules(')
-        for field in fields(Rules):
-            value = getattr(self.rules, field.name)
-            if field.name == "over":
-                value = f"({', '.join(row(checks) for checks in value)},)"
-            elif value == field.default:
-                continue
-            elif isinstance(value, tuple):
-                value = row(value)
-            lines.append(f"        {field.name}={value},")
-        return "\n".join([*lines, "    ),"])
+        return "\n".join([*lines, f'    "{self.game}": {as_python(self.rules)},'])
 
 
 def spread(traps: list[Trap]) -> list[Trap]:
@@ -413,15 +404,18 @@ def differing(rules: Rules, other: Rules) -> list[str]:
     return [name for name in one if one[name] != two[name]]
 
 
-def row(parts: Iterable[Term | Check]) -> str:
-    """Return a tuple of terms or checks as Python, without their defaults."""
-    return f"({', '.join(map(short, parts))},)"
-
-
-def short(part: Term | Check) -> str:
-    """Return a term or a check without its defaults."""
-    changed = {name: value for name, value in vars(part).items() if value != getattr(type(part), name, None)}
-    return f"{type(part).__name__}({', '.join(f'{name}={value}' for name, value in changed.items())})"
+def as_python(value: object) -> str:
+    """Return rules, or a part of them, as `rules.py` has them, without defaults and line breaks."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(as_python, value))}{',' * (len(value) == 1)})"
+    if not isinstance(value, Rules | Check | Term):
+        return str(value)
+    words = []
+    for field in fields(value):
+        part, name = getattr(value, field.name), "" if field.name in UNNAMED else f"{field.name}="
+        if part != field.default or field.name == "equals":
+            words.append(f"{name}{as_python(part)}")
+    return f"{type(value).__name__}({', '.join(words)})"
 
 
 if __name__ == "__main__":

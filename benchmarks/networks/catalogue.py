@@ -90,12 +90,16 @@ def _make(name: str) -> str:
     folder.parent.mkdir(exist_ok=True)
     (folder.parent / ".gitignore").write_text("*\n")
     shutil.rmtree(folder, ignore_errors=True)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--requirement", str(requirements(name))]
-    for command in ([sys.executable, "-m", "venv", str(folder)], pip):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            errors = [line for line in lines if line.startswith("ERROR")]
-            return (errors or lines or ["pip printed nothing"])[-1]
-    shutil.copy(requirements(name), folder / "requirements.txt")
-    return ""
+    pip = [python(name), "-m", "pip", "install", "--requirement", str(requirements(name))]
+    reason = error_of([sys.executable, "-m", "venv", str(folder)]) or error_of(pip)
+    if not reason:
+        shutil.copy(requirements(name), folder / "requirements.txt")
+    return reason
+
+
+def error_of(command: Sequence[str]) -> str:
+    """Run `command`; return the last error that pip printed, else its last line, and "" on success."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or ["pip printed nothing"])[-1] if done.returncode else ""

@@ -6,7 +6,7 @@ from torch import Tensor
 from networks.frameworks.pytorch import PyTorchEager, TorchClassifier, TorchQNetwork
 from networks.interface import Classifier, Images, QNetwork, UnsupportedError
 from networks.work import Labels, NetworkSpec, Scores, Weights
-from simple_dqn.device import Recorded
+from simple_dqn.device import CapturedGraph
 from simple_dqn.types import QValues, States
 
 
@@ -28,18 +28,18 @@ class PyTorchCudaGraphs(PyTorchEager):
 class GraphedClassifier(TorchClassifier):
     def __init__(self, spec: NetworkSpec, weights: Weights, device: torch.device) -> None:
         super().__init__(spec, weights, device)
-        self._recorded_scores = Recorded(torch.no_grad()(self._scores))
-        self._recorded_classes = Recorded(torch.no_grad()(lambda images: self._scores(images).argmax(1)))
-        self._recorded_step = Recorded(super().step)
+        self._captured_scores = CapturedGraph(torch.no_grad()(self._scores))
+        self._captured_classes = CapturedGraph(torch.no_grad()(lambda images: self._scores(images).argmax(1)))
+        self._captured_step = CapturedGraph(super().step)
 
     def scores(self, images: Images) -> Scores:
-        return self._recorded_scores(self._tensor(images)).cpu().numpy()
+        return self._captured_scores(self._tensor(images)).cpu().numpy()
 
     def classify(self, images: Images) -> Labels:
-        return self._recorded_classes(self._tensor(images)).cpu().numpy()
+        return self._captured_classes(self._tensor(images)).cpu().numpy()
 
     def step(self, images: Tensor, labels: Tensor) -> Tensor:
-        return self._recorded_step(images, labels)
+        return self._captured_step(images, labels)
 
 
 class GraphedQNetwork(TorchQNetwork):
@@ -52,11 +52,11 @@ class GraphedQNetwork(TorchQNetwork):
         device: torch.device,
     ) -> None:
         super().__init__(spec, weights, target, datatype, device, capturable=True)
-        self._recorded_values = Recorded(torch.no_grad()(self._values))
-        self._recorded_step = Recorded(super().step)
+        self._captured_values = CapturedGraph(torch.no_grad()(self._values))
+        self._captured_step = CapturedGraph(super().step)
 
     def predict(self, states: States) -> QValues:
-        return self._recorded_values(torch.from_numpy(states).to(self.device)).cpu().numpy()
+        return self._captured_values(torch.from_numpy(states).to(self.device)).cpu().numpy()
 
     def step(self, *tensors: Tensor) -> Tensor:
-        return self._recorded_step(*tensors)
+        return self._captured_step(*tensors)
