@@ -110,6 +110,7 @@ plot curve.csv --fields average_reward --png_file breakout_1.pkl => it is a file
 snapshot export pong_1.pkl --safetensors breakout_1.pkl => breakout_1.pkl
 test pong_1.pkl --json / => cannot write /: / is a folder | --json
 resume pong_1.pkl --play_games 3 => --play_games is not for a training: use
+sweep pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
 train pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
 train pong --csv_file pong_1.pkl => cannot write pong_1.pkl: it is no CSV of statistics
 train pong --record_sound_filename not_a_rom.bin --processes 1 => cannot write not_a_rom.bin

@@ -28,7 +28,7 @@ from simple_dqn.statistics.writers import start_log
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Report
 from simple_dqn.sweep.pool import Member, SweepRun, Work, local_pool, ray_pool, run_all
 from simple_dqn.verbs.play import LABEL, check_weights
-from simple_dqn.verbs.settings import merged, parser_for, preset_of, resolve, settle
+from simple_dqn.verbs.settings import check_file, merged, parser_for, preset_of, resolve, settle
 
 MOST = 10_000  # seeds or processors
 SHORT = 5000  # steps of the training that measures the speed
@@ -190,6 +190,7 @@ def _shared(given: dict[str, Any]) -> dict[str, Any]:
     if own := [name for name in UNSHARED if name in given]:
         raise UserError(f"--{own[0]} is not for a sweep: leave it out, see --seeds and --cpus_per_run")
     file = {name: one for name, one in given.get("config", {}).items() if name not in NOT_OF_A_FILE}
+    check_file(file, given)
     names = {*Config().flags(), *BOOLEANS, "preset"} - {"game", "imports", "cluster"}
     shared = {name: value for name, value in merged(file, given).items() if name in names}
     weights = shared.get("load_weights")

@@ -105,6 +105,12 @@ def preset(given: dict[str, Any], usual: str) -> dict[str, Any]:
     return {name: one for name, one in settings.items() if name not in without}
 
 
+def check_file(file: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise UserError if a settings `file` chooses an address of the Hub, and no flag `given` replaces it."""
+    if "load_weights" not in given and str(file.get("load_weights")).startswith("hf:"):
+        raise UserError(f"a settings file chooses no address: give --load_weights {file['load_weights']}")
+
+
 def merged(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Return the flags `given` over those `recorded`, whichever spelling a choice has in either."""
     chosen = {BOOLEANS.get(name, (name,))[0] for name in given}

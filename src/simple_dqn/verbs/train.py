@@ -25,7 +25,7 @@ from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import is_of_run
 from simple_dqn.statistics.writers import start_log
 from simple_dqn.verbs import play
-from simple_dqn.verbs.settings import merged, parser_for, preset, preset_of, resolve, settle
+from simple_dqn.verbs.settings import check_file, merged, parser_for, preset, preset_of, resolve, settle
 
 logger = logging.getLogger(__name__)
 
@@ -66,11 +66,9 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     parser.add_presets(USUAL)
     flags = parser.parse(arguments)
     file = flags.pop("config", {})
-    for name in ("cluster", "load_weights"):
-        word = str(file.get(name, "none"))
-        is_address = word not in LOCAL_CLUSTERS if name == "cluster" else word.startswith("hf:")
-        if is_address and name not in flags:
-            raise UserError(f"a settings file chooses no address: give --{name} {word}")
+    check_file(file, flags)
+    if "cluster" not in flags and file.get("cluster", "none") not in LOCAL_CLUSTERS:
+        raise UserError(f"a settings file chooses no address: give --cluster {file['cluster']}")
     given = merged(file if "game" in flags else with_kind(file), named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
