@@ -20,13 +20,13 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT / "src"))
 
 from simple_dqn.plot import AXES  # noqa: E402
-from simple_dqn.statistics.csv_file import Run, read_run  # noqa: E402
+from simple_dqn.statistics.csv_file import RunData, read_run  # noqa: E402
 
 DATA = PROJECT / "docs" / "data"
 PRESET = "strong"
 
 
-def runs_of(game: str) -> list[Run]:
+def runs_of(game: str) -> list[RunData]:
     """Return the runs of `game` with the preset, the bundled agent's first."""
     others = sorted((DATA / "curves").glob(f"{game}_{PRESET}_*.csv"))
     bundled = read_run(PROJECT / "results" / "trained" / f"{game}.csv", "the bundled agent")

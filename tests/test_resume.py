@@ -90,7 +90,7 @@ def snapshots(home: Path) -> dict[str, bytes]:
 
 
 def newest(home: Path, name: str = "catch") -> Checkpoint:
-    saved = CheckpointFolder(home / "snapshots" / f"{name}_checkpoint").newest()
+    saved = next(CheckpointFolder(home / "snapshots" / f"{name}_checkpoint").usable(), None)
     assert saved is not None
     return saved
 
@@ -495,7 +495,7 @@ def test_a_trained_agent_goes_on_under_a_label(finished: Path, told: Told) -> No
     assert main.run(["resume", "snapshots/catch_trained_3.pkl", "--epochs", "4"]) == 0
     trained_rows = rows(finished / "results" / "catch_trained.csv")
     assert [row["epoch"] for row in trained_rows if row["phase"] == "train"] == ["3", "4"]
-    assert CheckpointFolder(finished / "snapshots" / "catch_trained_checkpoint").newest()
+    assert next(CheckpointFolder(finished / "snapshots" / "catch_trained_checkpoint").usable(), None)
     said = told(*BRIEF, "--save_weights_prefix", str(trained / "catch"), code=2)
     assert "give another --save_weights_prefix" in said.splitlines()[-1]
     assert [path.name for path in trained.iterdir()] == ["catch_2.pkl"]

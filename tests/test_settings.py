@@ -25,7 +25,7 @@ RUN = {
     "frame_skip": 3,
 }  # fmt: skip
 QUICK = PRESETS["quick"]
-ALONE = {"schedule": "serial", "synchronize": None, "train_steps": 0}
+ALONE = {"replay_size": 1_000_000, "schedule": "serial", "synchronize": None, "train_steps": 0}
 ONE = {**ALONE, "workers": 1, "processes": 0, "threads": 1, "random_seed": None, "emulator": "ale"}
 APE_X = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4, "exploration_spread": 7.0}
 ACTORS = {"cluster": "local", "actors": 2, "emulator": "ale"}

@@ -37,7 +37,7 @@ if not TYPE_CHECKING:  # for which the names are those imported above
         """Return the public object `name`, whose module is imported now."""
         if name not in __all__:
             raise AttributeError(f"module 'simple_dqn' has no attribute {name!r}")
-        module = {"G": "environment.gymnasium", "U": "errors"}.get(name[0], "api")
+        module = {"GymnasiumEnv": "environment.gymnasium", "UserError": "errors"}.get(name, "api")
         return getattr(import_module(f"simple_dqn.{module}"), name)
 
 

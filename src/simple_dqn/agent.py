@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simple_dqn.errors import UserError
-from simple_dqn.types import datatype, on_host
+from simple_dqn.types import observation_dtype, on_host
 
 if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
@@ -37,7 +37,7 @@ class StateBuffer:
     def __init__(
         self, games: int, history_length: int, screen_shape: tuple[int, ...], device: Device | None = None
     ) -> None:
-        states = np.zeros((games, history_length, *screen_shape), datatype(screen_shape))
+        states = np.zeros((games, history_length, *screen_shape), observation_dtype(screen_shape))
         self._device = device
         self._states: Any = device.tensor(states) if device else states
         self.states: Any = self._states[:]

@@ -30,7 +30,7 @@ from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.snapshot.saver import best_snapshot, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS, Console, ConsoleHandler
-from simple_dqn.types import Actions, QValues, States, Step, datatype
+from simple_dqn.types import Actions, QValues, States, Step, observation_dtype
 from simple_dqn.verbs import play
 from simple_dqn.verbs.settings import resolve
 from simple_dqn.verbs.train import learn, read
@@ -215,10 +215,6 @@ def make(
     return _refusing(make_environment(played, training))
 
 
-def _read(flags: Mapping[str, Any]) -> dict[str, Any]:
-    return parser_of_settings("simple-dqn", "").parse(_flag_words(flags))
-
-
 def _flag_words(flags: Mapping[str, Any]) -> list[str]:
     """Return `flags` as on the command line, and run what `imports` names."""
     for name in {"help", "h", "print_config"} & flags.keys():
@@ -294,7 +290,8 @@ class TrainedAgent:
     def __init__(self, path: str | Path, game: str | None = None, **settings: Unpack[Settings]) -> None:
         file = hub.local(_word("path", path))
         snapshot = play.open_snapshot(file, None if game is None else _word("game", game))
-        self.__setstate__((file, snapshot, _read(settings)))
+        given = parser_of_settings("simple-dqn", "").parse(_flag_words(settings))
+        self.__setstate__((file, snapshot, given))
 
     def __getstate__(self) -> tuple[Path, Snapshot, dict[str, Any]]:
         """Return what a copy or a pickle is made of, the weights too; its random streams begin anew."""
@@ -390,7 +387,7 @@ class TrainedAgent:
     def _checked(self, states: States) -> States:
         shape: tuple[int, ...] = getattr(states, "shape", ())
         kind = getattr(states, "dtype", type(states).__name__)
-        right = datatype(self._state_shape[1:])
+        right = observation_dtype(self._state_shape[1:])
         if kind != right or shape[1:] != self._state_shape or not shape[0]:
             wanted = ", ".join(map(str, self._state_shape))
             raise UserError(f"the states are {kind} {list(shape)}: give {right} [B, {wanted}]")

@@ -19,7 +19,7 @@ from simple_dqn.config import BOOLEANS, NO_TEXT, SETTINGS, Config, as_word, conv
 from simple_dqn.errors import UserError, one_line, printable
 from simple_dqn.files import read_text
 from simple_dqn.machine import usable_cores
-from simple_dqn.presets import PRESETS
+from simple_dqn.presets import PRESETS, USUAL
 
 MOST_BYTES = 64 << 10  # of a file, which has about 4,000
 PLAIN = re.compile(r"-?[\w./+][\w./+-]*")  # a word that needs no quotation marks in YAML
@@ -44,10 +44,10 @@ class Parser(argparse.ArgumentParser):
         yes: dict[str, Any] = {"type": yes_or_no, "nargs": "?", "const": True, "metavar": "BOOL"}
         (group or self).add_argument(f"--{name}", help=text, **yes)
 
-    def add_presets(self, usual: str, file: bool = True) -> None:
-        """Add `--preset`, with the default `usual`, `--print_config`, and if `file` is true `--config`."""
+    def add_presets(self, file: bool = True) -> None:
+        """Add `--preset` and `--print_config`, and if `file` is true `--config`."""
         group = self.add_argument_group("Preset")
-        text = f"a set of settings: {', '.join(PRESETS)} (default: {usual}, or the game's own)"
+        text = f"a set of settings: {', '.join(PRESETS)} (default: {USUAL}, or the game's own)"
         group.add_argument("--preset", type=preset_name, metavar="NAME", help=text)
         self.add_switch("print_config", "print settings and their sources, and exit (default: false)", group)
         if file:

@@ -49,7 +49,7 @@ REGISTERED: dict[str, list[str]] = {
     "track": ["none", "wandb", "trackio"],
 }
 EXTENSIBLE = ("sampler", "target_rule")  # a snapshot may have names that are not registered here; see `rules`
-AUTO = ("network", "observation", *EXTENSIBLE)  # `auto` keeps the value of the layer below
+AUTO = ("network", "observation")  # `auto` keeps the value of the layer below
 
 
 # fmt: off

@@ -16,7 +16,7 @@ from simple_dqn.config import BackendConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE, available_memory, idle_cores, usable_cores
 from simple_dqn.replay import HostScreens
-from simple_dqn.types import Mask, Screens, States, datatype
+from simple_dqn.types import Mask, Screens, States, observation_dtype
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class Device:
         """Return storage for screens on the device; None if it is the CPU or has too little free memory."""
         if self.is_cpu:
             return None
-        size = math.prod(screen_shape) * datatype(screen_shape).itemsize
+        size = math.prod(screen_shape) * observation_dtype(screen_shape).itemsize
         fits = rows * games * size <= self.spare_memory()
         return DeviceScreens(rows, games, screen_shape, self) if fits else None
 
@@ -175,13 +175,8 @@ class DeviceScreens(HostScreens):
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, ...], device: Device) -> None:
         self._device, shape = device, (rows, games, *screen_shape)
-        dtype: torch.dtype = getattr(torch, datatype(screen_shape).name)
+        dtype: torch.dtype = getattr(torch, observation_dtype(screen_shape).name)
         self._on_device = torch.empty(shape, dtype=dtype, device=device.torch_device)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all screens."""
-        return self._on_device.nbytes
 
     def write(self, row: int, screens: Screens | Tensor) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""

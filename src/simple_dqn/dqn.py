@@ -237,13 +237,13 @@ class DeepQNetwork:
         network = self._target if target else self._online
         network = self._average.network if average and self._average else network
         assert not target or network is not self._online, "there is no target network"
-        inputs = [self._keep(states, *keep) if keep else self._floats(states)]
+        inputs = [self._keep_states(states, *keep) if keep else self._floats(states)]
         if explore:
             inputs.append(self._draw_noise("acting", len(states)))
         qvalues = self._forward[network](*inputs)  # network(*inputs), on a GPU as one graph
         return cast(QValues, qvalues.float().cpu().numpy())
 
-    def _keep(self, states: States, step: int, steps: int) -> Tensor:
+    def _keep_states(self, states: States, step: int, steps: int) -> Tensor:
         """Return `states` as floats, which are step `step` of the rollout from now on."""
         count = len(states)
         if self._rollout is None:

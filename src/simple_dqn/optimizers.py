@@ -146,8 +146,7 @@ class MasterWeights:
             torch._foreach_copy_([cast(Tensor, wide.grad) for wide in self._wide], gradients)
         self._scaler.step(self._optimizer)
         self._scaler.update()
-        if self._narrow:
-            self._publish()
+        self._publish()
 
     def set_learning_rate(self, share: float) -> bool:
         """Set the learning rate to `share` of the first one, and return whether it changed."""
@@ -157,7 +156,8 @@ class MasterWeights:
     @torch.no_grad()
     def _publish(self) -> None:
         """Copy the weights to those parts of the network that compute in a narrower datatype."""
-        torch._foreach_copy_(self._narrow, self._wide)
+        if self._narrow:
+            torch._foreach_copy_(self._narrow, self._wide)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights and the network's running means by name, sharing their memory."""
@@ -166,8 +166,7 @@ class MasterWeights:
     def load(self, arrays: Mapping[str, object]) -> None:
         """Copy `arrays`, checked by `check_fit`, into `tensors` and the network."""
         copy_arrays(arrays, self.tensors())
-        if self._narrow:
-            self._publish()
+        self._publish()
 
     def get_state(self) -> CheckpointState:
         """Return the optimizer's state for each weight, and the scale of the loss."""

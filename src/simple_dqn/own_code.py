@@ -31,8 +31,8 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
     """
     import gymnasium  # which a command without code of your own may not need
 
-    for one in [names] if isinstance(names, str | os.PathLike) else names:
-        name = os.fspath(one)
+    for one in names if isinstance(names, Iterable) and not isinstance(names, str) else [names]:
+        name = os.fspath(one) if isinstance(one, os.PathLike) else one
         if not isinstance(name, str) or not name or name.startswith("-"):
             raise UserError(f"--import {name!r}: give a file, such as mine.py, or the name of a module")
         key = str(real(Path(name))) if name.endswith(".py") else name

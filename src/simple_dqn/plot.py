@@ -21,7 +21,7 @@ from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import UserError, printable
 from simple_dqn.evaluation import references
 from simple_dqn.files import replacing
-from simple_dqn.statistics.csv_file import Column, Run, field_name, read_run
+from simple_dqn.statistics.csv_file import Column, RunData, field_name, read_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,7 +203,7 @@ def title(games: Sequence[str]) -> str:
     return ", ".join(game.replace("_", " ").title() for game in games)
 
 
-def make_plot(runs: Sequence[Run], names: Sequence[str], view: View) -> Plot:
+def make_plot(runs: Sequence[RunData], names: Sequence[str], view: View) -> Plot:
     """Return a plot with a panel for each field.
 
     `names` are those of all runs compared, so that each has the same color while others have no values yet.
@@ -216,7 +216,7 @@ def make_plot(runs: Sequence[Run], names: Sequence[str], view: View) -> Plot:
     return Plot(tuple(names), tuple(_panel(runs, field, names, view) for field in view.fields), view.title)
 
 
-def _panel(runs: Sequence[Run], field: str, names: Sequence[str], view: View) -> Panel:
+def _panel(runs: Sequence[RunData], field: str, names: Sequence[str], view: View) -> Panel:
     lines = []
     for place, name in enumerate(names):
         seeds = [run for run in runs if run.name == name]
@@ -264,7 +264,7 @@ def _median_and_rest(look: Line, x: Column, values: Column) -> list[Line]:
     return lines
 
 
-def aligned(runs: Sequence[Run], phase: str, field: str, view: View = View()) -> tuple[Column, Column]:
+def aligned(runs: Sequence[RunData], phase: str, field: str, view: View = View()) -> tuple[Column, Column]:
     """Return the values of `field` in the rows of `phase`, one row per epoch and one column per run.
 
     Returns:

@@ -8,7 +8,6 @@ import logging
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import lz4.block
 import numpy as np
@@ -32,7 +31,7 @@ from simple_dqn.types import (
     Screens,
     States,
     Step,
-    datatype,
+    observation_dtype,
     on_host,
 )
 
@@ -76,13 +75,11 @@ class ReplayMemory:
         rows = config.rows(games)
         sampler = Shuffled if config.rollout_steps else SAMPLERS[config.sampler]
         self._screens = screens or make_screens(config, rows, games, screen_shape)
-        self._screen_shape = screen_shape
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
         self._rollout_steps = config.rollout_steps
         self._ring = Ring(rows, games, config.history_length, config.n_step)
-        self._new_sampler = partial(sampler, self._ring, config)
-        self._sampler, self._uniform = self._new_sampler(), Uniform(self._ring, config)
+        self._sampler, self._uniform = sampler(self._ring, config), Uniform(self._ring, config)
         self.uses_errors = sampler.uses_errors  # whether `update_priorities` has an effect
         self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # γ^k by k
         self._rng = rng
@@ -102,11 +99,6 @@ class ReplayMemory:
     def ready(self) -> bool:
         """Whether the memory has enough rows for a transition."""
         return self._ring.held >= self._ring.needed
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of a full memory, on whichever device its screens are, without those of the sampler."""
-        return self._screens.nbytes + OTHER_BYTES * self._ring.size
 
     def add(self, step: Step) -> None:
         """Store `step`; a full memory overwrites its oldest row."""
@@ -180,34 +172,13 @@ class ReplayMemory:
         """Return the state for a checkpoint, without the experience, which is in the experience log."""
         return {
             "ring": self._ring.get_state(),
-            "games": self._ring.games,
-            **self._sizes(),
             "sampler": self._sampler.get_state(),
             "rng": self._rng.bit_generator.state,
         }
 
-    def _sizes(self) -> dict[str, int]:
-        """Return the sizes of an observation by name; the length of a vector is its width."""
-        return dict(zip(("width", "height", "channels"), reversed(self._screen_shape), strict=False))
-
     def set_state(self, state: CheckpointState, experience: Iterable[Experience]) -> None:
-        """Restore what `get_state` returned; `experience` yields the stored rows in pieces, oldest first.
-
-        Raises:
-            UserError: The state is that of a memory of another size, or of other games or screens.
-        """
-        ring, sizes = self._ring, self._sizes()
-        theirs = (state["ring"]["rows"], state["games"], *map(state.get, sizes))
-        ours = (ring.rows, ring.games, *sizes.values())
-        if theirs != ours:
-
-            def words(rows: object, games: object, *shape: object) -> str:
-                return f"{rows} steps of {games} game(s) with screens of {' x '.join(map(str, shape))}"
-
-            raise UserError(
-                f"the saved replay memory is for {words(*theirs)}, this one for {words(*ours)}: give the "
-                "--replay_size, --workers, --screen_width and --screen_height it was saved with"
-            )
+        """Restore what `get_state` returned; `experience` yields the rows in pieces, oldest first."""
+        ring = self._ring
         ring.set_state(state["ring"])
         held, filled = ring.held_rows(), 0
         for piece in experience:
@@ -219,9 +190,7 @@ class ReplayMemory:
                 self._screens.write(row, screens)
             filled += len(rows)
         assert filled == len(held), "rows are missing in the experience log"
-        if state["sampler"] is None:  # it was another sampler
-            self._sampler = self._new_sampler()
-        else:
+        if state["sampler"] is not None:  # else it was another sampler
             self._sampler.set_state(state["sampler"])
         self._rng.bit_generator.state = state["rng"]
 
@@ -231,21 +200,11 @@ class HostScreens:
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, ...]) -> None:
         """Create storage for `rows` screens of each game; the system allocates pages as it is written."""
-        kind = datatype(screen_shape)
+        kind = observation_dtype(screen_shape)
         self._screens: Screens = np.empty((rows, games, *screen_shape), kind)
         self._flat = self._screens.reshape(rows * games, math.prod(screen_shape))  # [T * E, H * W]
         # [B, K, H, W], overwritten by `gather`
         self._gathered: States = np.empty((0, 0, *screen_shape), kind)
-
-    @staticmethod
-    def screen_bytes(size: int) -> tuple[int, int]:
-        """Return the least and the most bytes to expect of a screen of `size` bytes on average."""
-        return size, size
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all screens; of compressed ones, so far."""
-        return self._screens.nbytes
 
     def write(self, row: int, screens: Screens | DeviceStates) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""
@@ -272,16 +231,14 @@ class CompressedScreens(HostScreens):
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, ...]) -> None:
         """Create storage for `rows` screens of each game; memory is allocated as they are written."""
         super().__init__(0, games, screen_shape)
-        self._games, self._size = games, math.prod(screen_shape) * datatype(screen_shape).itemsize  # bytes
+        self._games, self._size = (
+            games,
+            math.prod(screen_shape) * observation_dtype(screen_shape).itemsize,
+        )  # bytes
         self._blocks = [b""] * (rows * games)  # [T * E], LZ4 blocks; empty: none yet
         self._block_bytes = 0  # of all blocks
         self._unchecked_bytes = CHECK_BYTES  # of the blocks since the latest look at the free memory
         self._held = 0
-
-    @staticmethod
-    def screen_bytes(size: int) -> tuple[int, int]:
-        """Return a thirtieth of `size`, as in Pong, and a third; the busiest Atari games need a quarter."""
-        return int(size / 30) + ENTRY + OBJECT, int(size / 3) + ENTRY + OBJECT
 
     @property
     def nbytes(self) -> int:
@@ -329,8 +286,10 @@ def make_screens(config: MemoryConfig, rows: int, games: int, screen_shape: tupl
     """
     store = CompressedScreens if config.replay_compression == "lz4" else HostScreens
     count, spare = rows * games, int(SHARE * available_memory())
-    size = math.prod(screen_shape) * datatype(screen_shape).itemsize
-    least, most = (size + OTHER_BYTES for size in store.screen_bytes(size))
+    size = math.prod(screen_shape) * observation_dtype(screen_shape).itemsize
+    # Compressed, a screen takes a thirtieth of its size in Pong, and a quarter in the busiest games.
+    sizes = (size, size) if store is HostScreens else [int(size / n) + ENTRY + OBJECT for n in (30, 3)]
+    least, most = (one + OTHER_BYTES for one in sizes)
     if count * most > spare:
         needed = " to ".join(gigabytes(count * size) for size in sorted({least, most}))
         digits = max(0, len(str(spare // most)) - 2)  # to round: the free memory changes all the time

@@ -16,7 +16,7 @@ import numpy as np
 
 from simple_dqn import random_streams
 from simple_dqn.agent import Agent, DivergedError, Player
-from simple_dqn.config import Config, RunConfig, layered
+from simple_dqn.config import Config, RunConfig
 from simple_dqn.environment import Environment, Watcher, make
 from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
@@ -126,7 +126,7 @@ class Run:
             DamagedError: The checkpoint is not of such a run; nothing was written.
         """
         try:
-            settings, now = layered(checkpoint.run["flags"]), self._settings
+            settings, now = checkpoint.run["flags"], self._settings
             changed = {part for part, name in PARTS.items() if settings.get(name, now[name]) != now[name]}
             check_form(checkpoint.run, self.get_state(games=False), changed)
             if "sampler" in changed:  # the state is another's
@@ -173,12 +173,8 @@ class Run:
         self._held_out = state["held_out"]
         running, held = state["statistics"]["running"], self._held_out
         shape = state["agent"]["player"]["states"]["states"].shape
-        if running is None:  # as on a cluster, before the first step, or where new games begin
-            can_save = self.agent.player.environment.can_save
-            known = self._settings["cluster"] != "none" or not (self.agent.memory.count and can_save)
-        else:
-            known = running.shape == shape[:1] and running.dtype == np.float64
-        if not known or (held is not None and held.shape[1:] != shape[1:]):
+        fits = running is None or (running.shape == shape[:1] and running.dtype == np.float64)
+        if not fits or (held is not None and held.shape[1:] != shape[1:]):
             raise ValueError("its games or their screens are of another run")
         if state["statistics"]["tally"]["phase"] not in PHASES:
             raise ValueError("its statistics are of no phase")
@@ -201,8 +197,8 @@ class Run:
                 self._end_loop(phase)
         except UserError as error:
             remedy = ": lower --learning_rate" if isinstance(error, DivergedError) else ""
-            way_back = self._saver.way_back() if self._saver else ""
-            raise type(error)(f"{error}{remedy}{way_back}") from error
+            resume_hint = self._saver.resume_hint() if self._saver else ""
+            raise type(error)(f"{error}{remedy}{resume_hint}") from error
         if self._saver:
             self._saver.require_snapshots()
 
@@ -235,8 +231,7 @@ class Run:
         if phase.name == "train" and every and phase.done // every > before // every:
             qvalues = None if self._held_out is None else self.agent.network.predict(self._held_out)
             self._statistics.on_point(self.agent.total_train_steps, qvalues)
-        if self._statistics.every:
-            self._statistics.on_safe_point(before, phase.done, **self._counts())
+        self._statistics.on_safe_point(before, phase.done, **self._counts())
         if self._saver and not self._interrupt.requested:
             games = self._tester.games if self._tester and phase.name == "test" else 1
             # At the end of the phase a checkpoint follows anyway.

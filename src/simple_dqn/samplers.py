@@ -138,7 +138,8 @@ class Ring:
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` of a ring with as many rows and games returned."""
         self.held, position = state["held"], state["position"]
-        if not 0 <= position < self.rows or self.held not in (position, self.rows):
+        fits = 0 <= position < self.rows == state["rows"]
+        if not fits or self.held not in (position, self.rows):
             raise ValueError(f"a ring of {self.rows} rows has no row {position}, or cannot hold {self.held}")
         self.written = position + (self.rows if self.held == self.rows else 0)
 

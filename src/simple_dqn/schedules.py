@@ -185,7 +185,7 @@ class OverlappedSchedule(SerialSchedule):
         has no minibatch in flight.
         """
         one_core, use_one_thread = usable_cores() == 1, agent.network.use_one_thread
-        with InTurn() if one_core else ThreadPoolExecutor(1, "player", use_one_thread) as player:
+        with InlineExecutor() if one_core else ThreadPoolExecutor(1, "player", use_one_thread) as player:
             rounds, per_safe_point = -(-steps // agent.games), max(1, SAFE_POINT_STEPS // agent.games)
             for done in range(0, rounds, per_safe_point):
                 some = min(per_safe_point, rounds - done)
@@ -193,7 +193,7 @@ class OverlappedSchedule(SerialSchedule):
                 yield some * agent.games
 
 
-class InTurn(Executor):
+class InlineExecutor(Executor):
     """Does work in the calling thread, when it is submitted."""
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:

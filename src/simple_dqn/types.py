@@ -39,7 +39,7 @@ CheckpointState: TypeAlias = dict[str, Any]
 CONTEXT = -1
 
 
-def datatype(shape: tuple[int, ...]) -> np.dtype[Any]:
+def observation_dtype(shape: tuple[int, ...]) -> np.dtype[Any]:
     """Return the datatype of observations of `shape`: uint8 of a screen (H, W), else float32."""
     return np.dtype(np.uint8 if len(shape) == 2 else np.float32)
 
@@ -67,14 +67,6 @@ class Step:
     truncations: Mask  # bool [E], a time limit ended the game; never together with a terminal
     resets: Mask  # bool [E], the game ended in either way: the next screen starts a new game
     starts: Mask  # bool [E], this screen starts a game: no action led to it
-
-    @staticmethod
-    def start(screens: Screens) -> "Step":
-        """Return the step that begins E new games with `screens` uint8 [E, H, W]."""
-        games = len(screens)
-        actions, rewards = np.zeros(games, np.int64), np.zeros(games, np.float32)
-        terminals, truncations, resets = np.zeros((3, games), np.bool_)
-        return Step(screens, actions, rewards, terminals, truncations, resets, np.ones(games, np.bool_))
 
 
 @dataclass(frozen=True, slots=True)

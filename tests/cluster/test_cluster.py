@@ -101,7 +101,7 @@ def wait_for_training(home: Path, process: "subprocess.Popen[str]", after: int =
     """Wait for a checkpoint `after` so many steps of training; return its steps."""
     while True:
         assert process.poll() is None, process.communicate()[1]
-        saved = CheckpointFolder(home / "snapshots" / "catch_checkpoint").newest()
+        saved = next(CheckpointFolder(home / "snapshots" / "catch_checkpoint").usable(), None)
         phase: Any = saved.run["phase"] if saved else {"name": "random"}
         if phase["name"] == "train" and phase["done"] > after:
             return int(phase["done"])

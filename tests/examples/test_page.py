@@ -36,8 +36,9 @@ from simple_dqn.run import make_agent, make_environment, make_network
 from simple_dqn.samplers import SAMPLERS
 from simple_dqn.schedules import SerialSchedule
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.types import Minibatch, Step
+from simple_dqn.types import Minibatch
 from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch
+from tests.replay_memory.test_replay import first_step
 
 SETTINGS: dict[str, Any] = {
     "replay_size": 600,  # so that the ring is written over
@@ -200,7 +201,7 @@ def memory_of(monkeypatch: Patch, games: int) -> ReplayMemory:
 def add(memory: ReplayMemory, games: int, number: int, *starts: int) -> None:
     """Let `memory` take in a step whose screens and actions tell its `number` and the game."""
     actions = number * games + np.arange(games)
-    step = Step.start(np.broadcast_to(actions.astype(np.uint8)[:, None, None], (games, 8, 8)))
+    step = first_step(np.broadcast_to(actions.astype(np.uint8)[:, None, None], (games, 8, 8)))
     step.starts[:] = np.isin(np.arange(games), starts)
     memory.add(replace(step, actions=actions))
 

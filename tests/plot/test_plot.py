@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import references
 from simple_dqn.plot import AXES, Panel, Plot, View, aligned, draw, main, make_plot, write
-from simple_dqn.statistics.csv_file import Run, read_run
+from simple_dqn.statistics.csv_file import RunData, read_run
 from tests.command_line import ORIGINAL, Capsys, Patch
 
 SMALL = ["--figure_width", "6", "--figure_height", "4", "--dpi", "50"]
@@ -29,13 +29,13 @@ def plot_of(fields: list[str], *names: str) -> Plot:
     return make_plot([read_run(ORIGINAL, name) for name in names], names, View(fields))
 
 
-def run(folder: Path, rows: str, name: str = "pong") -> Run:
+def run(folder: Path, rows: str, name: str = "pong") -> RunData:
     path = folder / "run.csv"
     path.write_text("epoch,phase,meanq\n" + rows.replace(" ", "\n") + "\n")
     return read_run(path, name)
 
 
-def panel_of(runs: Sequence[Run], view: View | None = None) -> Panel:
+def panel_of(runs: Sequence[RunData], view: View | None = None) -> Panel:
     return make_plot(runs, ["pong"], view or View(["meanq"])).panels[0]
 
 
@@ -116,7 +116,7 @@ def test_references_are_levels_beside_the_rewards_alone() -> None:
 def test_smoothing_is_the_mean_of_the_latest_values(smooth: int) -> None:
     epochs, column = np.arange(1.0, 41), np.random.default_rng(1).normal(size=40)
     column[[4, 9]] = np.nan
-    one = Run("x", np.array(["train"] * 40), {"epoch": epochs, "meanq": column})
+    one = RunData("x", np.array(["train"] * 40), {"epoch": epochs, "meanq": column})
     found = aligned([one], "train", "meanq", View(smooth=smooth))
     there = column[~np.isnan(column)]
     expected = [there[max(0, end - smooth) : end].mean() for end in range(1, len(there) + 1)]
@@ -125,14 +125,14 @@ def test_smoothing_is_the_mean_of_the_latest_values(smooth: int) -> None:
 
 
 @pytest.fixture
-def seeds(tmp_path: Path) -> list[Run]:
+def seeds(tmp_path: Path) -> list[RunData]:
     """Three seeds: the second stops after two epochs, the third has an epoch in which no game ended."""
     first, second = "1,test,5 2,test,7 3,test,9 4,test,11", "1,test,1 2,test,8"
     rows = (first, second, "1,test,3 2,test,4 3,test, 4,test,20")
     return [run(tmp_path, f"0,random,1 {one}") for one in rows]
 
 
-def test_the_median_and_the_range_end_where_the_first_run_does(seeds: list[Run]) -> None:
+def test_the_median_and_the_range_end_where_the_first_run_does(seeds: list[RunData]) -> None:
     panel: Any = panel_of(seeds)
     level, line, *single = panel.lines
     # The values are 5, 1 and 3 in the first epoch, and 7, 8 and 4 in the second.
@@ -168,7 +168,7 @@ def test_values_and_epochs_that_runs_lack(
     assert [text.get_text() for text in axes.texts] == ([] if lines else ["no values yet"])
 
 
-def test_two_settings_have_a_color_and_a_band_each(seeds: list[Run]) -> None:
+def test_two_settings_have_a_color_and_a_band_each(seeds: list[RunData]) -> None:
     others = [replace(one, name="other") for one in seeds[:2]]
     (panel,) = make_plot([*seeds, *others], ["gone", "pong", "other"], View(["meanq"], ["test"])).panels
     first, *single, second, last = panel.lines

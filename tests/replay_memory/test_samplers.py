@@ -13,9 +13,9 @@ from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.samplers import LEAST_PRIORITY, WIDTH, Prioritized, SumTree
-from simple_dqn.types import Experience, Mask, Step
+from simple_dqn.types import Experience, Mask
 from tests.command_line import Patch
-from tests.replay_memory.test_replay import oldest_first
+from tests.replay_memory.test_replay import first_step, oldest_first
 
 HISTORY, DISCOUNT = 2, 0.9
 CONFIG = MemoryConfig(replay_size=60, history_length=HISTORY, priority_exponent=0.6)
@@ -32,7 +32,7 @@ def filled(starts: Mask, seed: int = 0, **settings: Any) -> ReplayMemory:
 def feed(memory: ReplayMemory, starts: Mask, first: int = 0) -> None:
     games = starts.shape[1]
     for t, started in enumerate(starts, first):
-        step = Step.start(np.full((games, 1, 1), t % 256, np.uint8))
+        step = first_step(np.full((games, 1, 1), t % 256, np.uint8))
         step.actions[:] = t * games + np.arange(games)
         step.starts[:] = started
         memory.add(step)

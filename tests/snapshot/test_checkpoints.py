@@ -21,9 +21,10 @@ from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import CheckpointFolder, DamagedError, Saver, Snapshot, locked, prefix_of
 from simple_dqn.snapshot.snapshot import read_archive, write_archive
-from simple_dqn.types import CheckpointState, Step
+from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import follows, recorded
 from tests.command_line import Clock, Logs, Patch, Told, catch, train_in
+from tests.replay_memory.test_replay import first_step
 
 ROWS = 6  # that the memory holds
 WEIGHTS = {"output.weight": np.ones(3, np.float32)}
@@ -44,7 +45,7 @@ def saver(tmp_path: Path, clock: Clock, monkeypatch: Patch) -> Iterator[Saver]:
 
 def play(saver: Saver, first: int, end: int) -> None:
     for row in range(first, end):
-        saver.log(Step.start(np.full((1, 2, 2), row, np.uint8)))
+        saver.log(first_step(np.full((1, 2, 2), row, np.uint8)))
 
 
 def save(saver: Saver, number: int, held: int = ROWS) -> None:
@@ -54,7 +55,7 @@ def save(saver: Saver, number: int, held: int = ROWS) -> None:
 def number_and_rows_of_newest(saver: Saver) -> tuple[int | None, list[int]]:
     """Return the number and the rows of the newest checkpoint, as another process would find it."""
     futures.wait([saver._last])
-    saved = CheckpointFolder(saver.folder).newest()
+    saved = next(CheckpointFolder(saver.folder).usable(), None)
     if saved is None:
         return None, []
     rows = [row for one in saved.experience() for row in one.screens[:, 0, 0, 0].tolist()]
@@ -92,7 +93,7 @@ def test_training_goes_on_while_the_disk_is_busy(saver: Saver, clock: Clock) -> 
     assert not saver.is_due(0, 0)
     gate.set()
     assert number_and_rows_of_newest(saver)[0] == 1
-    saved = CheckpointFolder(saver.folder).newest()
+    saved = next(CheckpointFolder(saver.folder).usable(), None)
     assert saved is not None
     assert saved.run["nested"]["array"].tolist() == [0, 0, 0]
     assert saver.is_due(0, 0)
@@ -120,7 +121,7 @@ def test_the_one_before_a_damaged_checkpoint_is_used(
     path.write_bytes(damage(path.read_bytes())) if damage else path.unlink()
     assert number_and_rows_of_newest(saver) == (1, [4, 5, 6, 7, 8, 9])
     # A run that continues from it leaves it until the next one is written.
-    saved = CheckpointFolder(saver.folder).newest()
+    saved = next(CheckpointFolder(saver.folder).usable(), None)
     assert saved is not None
     again = Saver(tmp_path / "pong", "pong", 6, Config())
     again.resume(saved)
@@ -225,7 +226,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def resumed(trained: Path) -> Iterator[tuple[Run, CheckpointState]]:
-    saved = CheckpointFolder(trained / FOLDER).newest()
+    saved = next(CheckpointFolder(trained / FOLDER).usable(), None)
     assert saved is not None
     with closing(make_run(Config.from_flags({**recorded(saved.run), "csv_file": None}), Interrupt())) as run:
         yield run, run.get_state(games=False)
@@ -239,7 +240,7 @@ def restore(resumed: tuple[Run, CheckpointState], monkeypatch: Patch) -> Callabl
     monkeypatch.setattr(Run, "_run", lambda self: None)
 
     def restore() -> None:
-        newest = CheckpointFolder(FOLDER).newest(lambda run: follows(None, run))
+        newest = next(CheckpointFolder(FOLDER).usable(lambda run: follows(None, run)), None)
         if newest is None or newest.path != newest_file():
             raise DamagedError("the one before it is used")
         run.resume(newest)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simple_dqn.errors import UserError
 from simple_dqn.statistics import PhaseSummary
-from simple_dqn.statistics.csv_file import CsvWriter, Run, is_of_run, read_run
+from simple_dqn.statistics.csv_file import CsvWriter, RunData, is_of_run, read_run
 from tests.command_line import ORIGINAL
 
 HEADER = (
@@ -155,12 +155,12 @@ def test_a_full_disk_is_one_line_and_leaves_whole_rows(path: Path) -> None:
     writer.close()
 
 
-def read(folder: Path, text: str, **how: Any) -> Run:
+def read(folder: Path, text: str, **how: Any) -> RunData:
     (folder / "run.csv").write_bytes(text.encode("utf-8" if text[:1] == "\ufeff" else "latin-1"))
     return read_run(folder / "run.csv", "run", **how)
 
 
-def values(run: Run, phase: str, field: str) -> dict[float, float]:
+def values(run: RunData, phase: str, field: str) -> dict[float, float]:
     return dict(zip(*(line.tolist() for line in run.line(phase, field)), strict=True))
 
 

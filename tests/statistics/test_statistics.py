@@ -31,6 +31,7 @@ from simple_dqn.statistics.csv_file import CsvWriter
 from simple_dqn.statistics.writers import Console, ConsoleHandler, TensorboardWriter
 from simple_dqn.types import Step
 from tests.command_line import Capsys, Clock, Logs, Patch, Told, catch
+from tests.replay_memory.test_replay import first_step
 from tests.statistics.test_csv_file import HEADER, ROW, SUMMARY
 
 Wanted = tuple[int, bool, bool]  # a reward, whether the game ends, whether a life is lost
@@ -64,7 +65,7 @@ class Listener(Writer):
 
 
 def make_step(rewards: Sequence[float], **flags: Sequence[bool]) -> Step:
-    step = Step.start(np.zeros((len(rewards), 8, 8), np.uint8))
+    step = first_step(np.zeros((len(rewards), 8, 8), np.uint8))
     step.rewards[:], step.starts[:] = rewards, False
     for name, values in flags.items():
         getattr(step, name)[:] = values

@@ -27,7 +27,7 @@ from simple_dqn.snapshot import Saver, Snapshot
 from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
 from tests.command_line import Patch
 from tests.network.updates import assert_same
-from tests.replay_memory.test_replay import contents
+from tests.replay_memory.test_replay import contents, first_step
 
 CATCH = {
     "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
@@ -264,11 +264,11 @@ class TapedEnvironment:
         self.games, self.tape = games, tape
 
     def reset(self) -> Step:
-        return Step.start(np.zeros((self.games, 4, 4), np.uint8))
+        return first_step(np.zeros((self.games, 4, 4), np.uint8))
 
     def step(self, actions: Actions) -> Step:
         self.tape.append("step")
-        step = Step.start(np.full((self.games, 4, 4), len(self.tape) % 256, np.uint8))
+        step = first_step(np.full((self.games, 4, 4), len(self.tape) % 256, np.uint8))
         step.starts[:], step.actions[:] = False, actions
         return step
 
@@ -399,7 +399,7 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
     memory = ReplayMemory(config, 4, (2, 2), 0.9, np.random.default_rng(0))
     starts = np.random.default_rng(3).random((30, 4)) < 0.2
     for t, started in enumerate(starts):
-        step = Step.start(np.zeros((4, 2, 2), np.uint8))
+        step = first_step(np.zeros((4, 2, 2), np.uint8))
         step.actions[:] = 4 * t + np.arange(4)
         step.starts[:] = started
         memory.add(step)

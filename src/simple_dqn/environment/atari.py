@@ -51,7 +51,7 @@ def find_rom(game: str) -> Path:
     Raises:
         UserError: There is neither such a file nor such a game, or the file is no ROM that ALE can play.
     """
-    path, _ = _locate(game)
+    path, _, _ = locate(game)
     logger.info("ROM file: %s", path)
     return path
 
@@ -62,16 +62,7 @@ def game_name(game: str) -> str:
     Raises:
         UserError: As `find_rom`.
     """
-    return _locate(game)[1]
-
-
-def md5(path: Path) -> str:
-    """Return the MD5 of a file in hexadecimal, by which ALE and results identify a ROM.
-
-    Raises:
-        UserError: The file cannot be read.
-    """
-    return hashlib.md5(read_file(path, MOST_BYTES, "give a ROM file")).hexdigest()
+    return locate(game)[1]
 
 
 def game_of(run: str) -> str | None:
@@ -92,8 +83,12 @@ def _stem(path: Path) -> str:
     return re.sub(r"[ -]", "_", path.stem.lower())
 
 
-def _locate(game: str) -> tuple[Path, str]:
-    """Return the ROM file of `game` and the game's canonical name."""
+def locate(game: str) -> tuple[Path, str, str]:
+    """Return the ROM file of `game`, the game's name, and the MD5 by which ALE and results identify a ROM.
+
+    Raises:
+        UserError: As `find_rom`.
+    """
     path, stem, known = Path(game), _stem(Path(game)), known_games()
     if not game or kind_of(path) == "other":
         problem = f"{path} is a device or a pipe" if game else "no game was named"
@@ -107,7 +102,8 @@ def _locate(game: str) -> tuple[Path, str]:
             path = Path(ale_py.roms.get_rom_path(stem) or "")
         except OSError as error:
             raise UserError(f"ale-py's own ROM of {stem} cannot be used: {one_line(error)}") from None
-    digest, name = md5(path), ALEInterface.isSupportedROM(str(path))
+    digest = hashlib.md5(read_file(path, MOST_BYTES, "give a ROM file")).hexdigest()
+    name = ALEInterface.isSupportedROM(str(path))
     if name is None and is_snapshot(path):
         raise UserError(f"{path} is a snapshot, not a game: {command('resume')} {path} trains it further")
     if name is None:
@@ -115,7 +111,7 @@ def _locate(game: str) -> tuple[Path, str]:
             f"{path} (MD5 {digest}) is not a ROM that ALE can play: "
             "rename it if it has the name of another game, or give one of ale-py's games, such as pong"
         )
-    return path, str(name)
+    return path, str(name), digest
 
 
 class AtariGame(Game):
@@ -139,8 +135,7 @@ class AtariGame(Game):
             UserError: There is no display, or a recording cannot be written.
         """
         super().__init__(config, stream)
-        rom = Path(config.game)
-        self.name, self.rom_md5 = game_name(str(rom)), md5(rom)
+        rom, self.name, self.rom_md5 = locate(config.game)
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
         ale.setInt("random_seed", 1)  # it decides nothing: repeated actions are drawn here

@@ -15,7 +15,7 @@ from ale_py import Action
 
 from atari2600.rules import RULES
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment.atari import find_rom, game_name, md5
+from simple_dqn.environment.atari import find_rom, locate
 from simple_dqn.environment.interface import Environment, draws_of
 from simple_dqn.errors import MissingError, UserError, missing_extra
 from simple_dqn.machine import SHARE, available_memory, gigabytes
@@ -59,8 +59,8 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
     Raises:
         UserError: The game is not exact, or a setting needs ALE, or Warp is not installed.
     """
-    name = game_name(str(rom))
-    if name not in RULES or (INSTALLED and starts.find(name).md5 != md5(rom)):
+    _, name, digest = locate(str(rom))
+    if name not in RULES or (INSTALLED and starts.find(name).md5 != digest):
         kind = CARTRIDGES.get(rom.stat().st_size, f"{rom.stat().st_size} bytes")
         raise UserError(
             f"--emulator warp does not play {name} (cartridge: {kind}): use --emulator ale, or a game of "
@@ -118,13 +118,11 @@ class DeviceGames(Environment):
         `device` is PyTorch's, for screens that are tensors there; None: the CPU, for screens in NumPy.
 
         Raises:
-            UserError: The emulator does not make screens of this size, Warp cannot use the device, or it has
-                too little memory for so many games.
+            UserError: Warp cannot use the device, or it has too little memory for so many games.
         """
         self.device = device
         where = warp_device(device)
-        rom = Path(config.game)
-        self.name, self.rom_md5, self.games = game_name(str(rom)), md5(rom), len(streams)
+        (rom, self.name, self.rom_md5), self.games = locate(config.game), len(streams)
         self.screen_shape = (config.screen_height, config.screen_width)
         start = starts.find(self.name)
         full = LEGAL.get(self.name, range(18))
@@ -155,8 +153,6 @@ class DeviceGames(Environment):
             slow.start()
             try:
                 self._games = Games(rom.read_bytes(), start, RULES[self.name], keys, settings, str(where))
-            except ValueError as error:
-                raise UserError(f"--emulator warp does not make {error}: give --emulator ale") from None
             finally:
                 slow.cancel()
         if device is not None:

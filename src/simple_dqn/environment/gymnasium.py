@@ -31,7 +31,7 @@ from simple_dqn.environment.atari import AtariGame, known_games
 from simple_dqn.environment.interface import SEEDS, Environment, Frame, Game, Screen, Watcher, scale
 from simple_dqn.errors import UserError, call_foreign
 from simple_dqn.random_streams import draw_seed
-from simple_dqn.types import CheckpointState, datatype
+from simple_dqn.types import CheckpointState, observation_dtype
 
 logger = logging.getLogger(__name__)
 
@@ -115,14 +115,14 @@ class GymnasiumGame(Game):
         self._frame_limit = min(self._frame_limit, self._spec.max_episode_steps or math.inf)
         self._env = open_env(self._spec)
         try:
-            self._call("the environment", self._look)
+            self._call("the environment", self._inspect)
             self._call("reset()", self._env.reset, seed=0)  # so that a game not begun has a state, too
         except BaseException:
             with suppress(UserError):
                 self.close()
             raise
 
-    def _look(self) -> None:
+    def _inspect(self) -> None:
         """Find out what the environment's actions and screens are."""
         env, name = self._env, self._spec.id
         if not isinstance(env.action_space, Discrete):
@@ -286,9 +286,7 @@ def check(config: EnvironmentConfig) -> None:
         UserError: As `GymnasiumGame`.
     """
     with closing(GymnasiumGame(config, np.random.default_rng(0))) as game:
-        if config.observation == "vector":
-            logger.info("%s observes numbers %s: the network takes them", game.name, game.screen_shape)
-        elif game.is_rendered:
+        if game.is_rendered and config.observation != "vector":
             logger.info("%s observes no image: the screens are what render() draws", game.name)
 
 
@@ -417,7 +415,7 @@ class GymnasiumEnv(gymnasium.Env[Screen, Any]):
         self._game = self._made(draw_seed() if seed is None else seed)
         shape = self._game.screen_shape
         low, high = (0, 255) if len(shape) == 2 else (-np.inf, np.inf)
-        self.observation_space = Box(low, high, shape, datatype(shape).type)
+        self.observation_space = Box(low, high, shape, observation_dtype(shape).type)
         self.action_space = Discrete(self._game.actions)
         self.metadata = {"render_modes": []}
 

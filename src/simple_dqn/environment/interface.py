@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from atari2600.draws import Draws
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.errors import UserError
-from simple_dqn.types import Actions, CheckpointState, Screens, Step, datatype
+from simple_dqn.types import Actions, CheckpointState, Screens, Step, observation_dtype
 
 Screen: TypeAlias = NDArray[Any]  # uint8 [H, W], gray levels; or float32, see `simple_dqn.types`
 Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
@@ -201,7 +201,7 @@ class GameVector(Environment):
     def step(self, actions: Actions) -> Step:
         """Take `actions` int64 [E], game after game; see `Environment.step`."""
         starts, actions = self._ended, np.where(self._ended, 0, actions)
-        screens: Screens = np.empty((self.games, *self.screen_shape), datatype(self.screen_shape))
+        screens: Screens = np.empty((self.games, *self.screen_shape), observation_dtype(self.screen_shape))
         rewards = np.zeros(self.games, np.float32)
         terminals, resets = np.zeros((2, self.games), np.bool_)
         for i, (game, action) in enumerate(zip(self._games, actions.tolist(), strict=True)):

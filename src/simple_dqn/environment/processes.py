@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import FACTS, Environment
 from simple_dqn.errors import SIGNALS, LostError, UserError
-from simple_dqn.types import Actions, CheckpointState, Step, datatype
+from simple_dqn.types import Actions, CheckpointState, Step, observation_dtype
 
 # Opens the games of one process, at the top of a module: settings, a stream for each game, and `training`.
 OpenGames: TypeAlias = Callable[[EnvironmentConfig, Sequence[np.random.Generator], bool], Environment]
@@ -152,7 +152,7 @@ def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, ...]) -> 
 
     The connections say when to read it. It has no name, so nothing is left behind however processes end.
     """
-    kinds = np.dtype([("screens", datatype(screen_shape), screen_shape), *FIELDS.items()])
+    kinds = np.dtype([("screens", observation_dtype(screen_shape), screen_shape), *FIELDS.items()])
     os.ftruncate(descriptor, games * kinds.itemsize)
     return np.ndarray(games, kinds, mmap.mmap(descriptor, games * kinds.itemsize))
 

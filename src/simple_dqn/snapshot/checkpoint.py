@@ -117,10 +117,6 @@ class CheckpointFolder:
         self._kept: list[tuple[Path, list[Chunk]]] = []  # oldest first
         self._last = 0  # the latest checkpoint's number
 
-    def newest(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Checkpoint | None:
-        """Return the latest undamaged checkpoint whose `run` fits, or None; log the damaged ones."""
-        return next(self.usable(fits), None)
-
     def usable(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Iterator[Checkpoint]:
         """Yield the undamaged checkpoints whose `run` fits, latest first; log the damaged ones."""
         for _, path in reversed(numbered(self.folder)):

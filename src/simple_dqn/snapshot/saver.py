@@ -234,7 +234,7 @@ class Saver:
         self._submit(self._write, path, snapshot, "Training continues, and tries again later").result()
         return snapshot
 
-    def way_back(self) -> str:
+    def resume_hint(self) -> str:
         """Wait until all is written; return how to continue from the last checkpoint, "" if there is none."""
         futures.wait([self._last])
         how = f", and continue from the last checkpoint with {command('resume')} {self.folder}"
@@ -242,10 +242,10 @@ class Saver:
 
     def require_snapshots(self) -> None:
         """Raise UserError if a snapshot could not be written, which is lost when this process ends."""
-        way_back, remedy = self.way_back(), "make room for it, or its folder writable"
+        resume_hint, remedy = self.resume_hint(), "make room for it, or its folder writable"
         for path, content in self._unwritten.items():
             if isinstance(content, Snapshot):
-                raise UserError(f"{path} could not be written: {remedy}{way_back}")
+                raise UserError(f"{path} could not be written: {remedy}{resume_hint}")
 
     def close(self) -> None:
         """Wait until everything is written, and raise what a call in the thread raised."""

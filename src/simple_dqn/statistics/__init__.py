@@ -136,7 +136,6 @@ class Statistics:
         self._phase = PhaseSummary(0, "random")
         # Training steps between two `on_point` events; 0: no writer wants them.
         self.point_steps = POINT_STEPS * any(writer.points for writer in writers)
-        self.every = any(writer.every for writer in writers)  # whether one receives `on_safe_point` events
         self._scores: GameScores | None = None  # of random play and training, from the first step
 
     def open(self) -> None:

@@ -114,7 +114,7 @@ def _until(path: Path, row: str | None) -> tuple[list[str], list[str]]:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunData:
     """The content of a CSV: `columns[field]` float64 [rows], NaN where there is no value."""
 
     name: str
@@ -138,7 +138,7 @@ def field_name(word: str) -> str:
     return word.strip().replace("phase_time", "epoch_time")
 
 
-def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str = ",") -> Run:
+def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str = ",") -> RunData:
     """Return the content of a run's CSV, which may be in progress, or raise UserError.
 
     There are `skip_rows` rows before the data, whose columns are today's; None: one row has their names.
@@ -166,4 +166,4 @@ def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str
         raise UserError(f"{path} is not a CSV of statistics: {error}: give one of train.sh's") from error
     if not {"train", "test"} & set(phases):
         raise UserError(f"{path} has no row of training or a test: wait for one, nothing to draw yet")
-    return Run(name, np.array(phases), {field: np.array(values) for field, values in columns.items()})
+    return RunData(name, np.array(phases), {field: np.array(values) for field, values in columns.items()})

@@ -21,7 +21,6 @@ from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import SCORES
 from simple_dqn.files import home, read_text, replacing
-from simple_dqn.presets import USUAL
 from simple_dqn.snapshot import locked
 from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.statistics.writers import start_log
@@ -64,7 +63,7 @@ def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     add("--gpus_per_run", type=partial(number, float, minimum=0, maximum=1), default=0.0, metavar="SHARE",
         help="share of a GPU of each run, such as 0.25; 0: CPU only (default: 0)")  # fmt: skip
     add("--name", help="of the sweep, and of the folders of its files (default: the games)")
-    parser.add_presets(USUAL)
+    parser.add_presets()
     given = parser.parse(arguments)
     given["games"] = [*given.get("games", []), *filter(None, [given.get("suite")])]
     if 0 < given["gpus_per_run"] < 0.01:
@@ -178,7 +177,7 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
     if not (equals and re.fullmatch(r"\w[\w.-]*", name)):
         raise argparse.ArgumentTypeError(f"{word!r} is no setting: give NAME=FLAGS")
     parser = command_line.parser_of_settings("sweep", "")
-    parser.add_presets(USUAL, file=False)
+    parser.add_presets(file=False)
     try:
         return name, parser.parse(shlex.split(line))
     except (UserError, ValueError) as error:

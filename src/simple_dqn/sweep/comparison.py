@@ -18,7 +18,7 @@ from simple_dqn.errors import printable
 from simple_dqn.evaluation import SCORES, SOURCE, human_normalized
 from simple_dqn.files import replacing
 from simple_dqn.plot import AXES, Axis, Line, Panel, Plot, View, make_plot, title, write
-from simple_dqn.statistics.csv_file import Run
+from simple_dqn.statistics.csv_file import RunData
 from simple_dqn.sweep.pool import Member, SweepRun
 
 Array = NDArray[np.float64]
@@ -142,7 +142,7 @@ class Comparison:
         return Plot(tuple(settings), tuple(panels))
 
 
-def scored(runs: Sequence[Run]) -> tuple[str, range, list[float | None]]:
+def scored(runs: Sequence[RunData]) -> tuple[str, range, list[float | None]]:
     """Return the phase and the epochs to score, and the mean reward of each run in them; None: no game ended.
 
     The phase is test, or train where no test game has ended. The epochs are the last tenth, rounded up, of

@@ -19,7 +19,7 @@ from simple_dqn.cluster.session import Session
 from simple_dqn.errors import UserError
 from simple_dqn.machine import core_numbers
 from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
-from simple_dqn.statistics.csv_file import Run, read_run
+from simple_dqn.statistics.csv_file import RunData, read_run
 
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of the package `simple_dqn`
 ENDED_WELL = b"The run is done.\n"  # the end of its log
@@ -45,7 +45,7 @@ class Member:
 
     game: str
     setting: str
-    data: Run | None  # the content of its CSV; None: it has no row of training or a test yet
+    data: RunData | None  # the content of its CSV; None: it has no row of training or a test yet
     state: str = "done"  # or waiting, running, failed (for good)
 
 

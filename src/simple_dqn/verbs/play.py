@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from simple_dqn import evaluation, hub, random_streams
 from simple_dqn.command_line import Parser
-from simple_dqn.config import BOOLEANS, SETTINGS, Config, RunConfig
+from simple_dqn.config import BOOLEANS, SETTINGS, Config, MemoryConfig, RunConfig
 from simple_dqn.environment import Environment, game_name, is_atari, named
 from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import Interrupt, UserError, printable
@@ -38,7 +38,8 @@ LABEL = re.compile(r"[\w+=@,~-][\w+=@,~. -]{0,99}")
 # However a snapshot was trained, a verb that only plays learns nothing beside its games.
 PLAYS_ONLY: dict[str, Any] = {
     "schedule": "serial", "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
-    "random_seed": None, "sampler": "uniform", "target_rule": "max", "train_steps": 0, "tensorboard": False,
+    "random_seed": None, "replay_size": MemoryConfig().replay_size, "sampler": "uniform",
+    "target_rule": "max", "train_steps": 0, "tensorboard": False,
 }  # fmt: skip
 # For one state, more threads than one only wait for each other.
 ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "threads": 1, "emulator": "ale"}

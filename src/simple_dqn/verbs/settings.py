@@ -27,8 +27,8 @@ PLAYING_HELP = "play_games exploration_rate_test repeat_action_probability rando
 
 
 def parser_for(
-    program: str, description: str, example: str, fixed: Mapping[str, Any] | None = None, usual: str = USUAL,
-    snapshot: str = "", most_used: str = TRAINING_HELP,
+    program: str, description: str, example: str, fixed: Mapping[str, Any] | None = None, snapshot: str = "",
+    most_used: str = TRAINING_HELP,
 ) -> Parser:  # fmt: skip
     """Return a parser of a verb's flags, whose help shows the values that the verb uses; see `resolve`.
 
@@ -37,7 +37,7 @@ def parser_for(
 
     def defaults() -> dict[str, Any]:
         if not snapshot:
-            return {**resolve({}, None, fixed, usual).flags(), "observation": "auto"}
+            return {**resolve({}, None, fixed).flags(), "observation": "auto"}
         recorded = dict.fromkeys(Config().shared_flags(), "the snapshot's")
         return {**Config().flags(), **recorded, "random_seed": None, **(fixed or {})}
 
@@ -49,13 +49,12 @@ def parser_for(
 
 
 def resolve(
-    given: dict[str, Any], snapshot: dict[str, Any] | None = None, fixed: Mapping[str, Any] | None = None,
-    usual: str = USUAL,
-) -> Config:  # fmt: skip
+    given: dict[str, Any], snapshot: dict[str, Any] | None = None, fixed: Mapping[str, Any] | None = None
+) -> Config:
     """Return the settings of a command: defaults < preset or snapshot < fixed by the verb < given.
 
     The `given` flags lie over those of a file already; see `merged`. Without the flags of a `snapshot` or
-    checkpoint the command starts from a preset, `usual` without `--preset`.
+    checkpoint the command starts from a preset, which the verb may fix.
     """
     fixed, actors, imports = fixed or {}, {}, {"imports": own_code.names()} if own_code.IMPORTED else {}
     if snapshot is None:
@@ -65,8 +64,7 @@ def resolve(
         if shape:
             network = "mlp" if len(shape) == 1 else "minatar"
             of_space = {**of_space, "observation": "vector", "network": network, "history_length": 1}
-        usual = usual_preset(game, bool(shape)) if usual == USUAL else usual
-        snapshot = {**preset(given, usual), **of_space}
+        snapshot = {**preset({"preset": usual_preset(game, bool(shape)), **fixed, **given}), **of_space}
         config = Config.from_flags(snapshot, fixed, given)
         if config.cluster.on:  # whose other machines may lack Warp
             several = config.cluster.actors * config.environment.workers > 1
@@ -90,13 +88,13 @@ def usual_preset(game: EnvironmentConfig, numbers: bool) -> str:
     return "catch" if game.environment == "catch" else "vector" if numbers else USUAL
 
 
-def preset(given: dict[str, Any], usual: str) -> dict[str, Any]:
-    """Return the settings of the preset that is `given`, or of the `usual` one.
+def preset(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the preset that is `given`.
 
     A preset's schedule is for one machine, and is left out if actors play on a cluster. The overlapped one is
     left out if the flags given by hand exclude it. `processes` goes with it.
     """
-    settings = PRESETS[given.get("preset", usual)]
+    settings = PRESETS[given["preset"]]
     config = Config.from_flags(settings, given)
     agent, overlapped = config.agent, settings.get("schedule") == "overlapped"
     fits = agent.target_steps and config.environment.workers >= agent.train_frequency

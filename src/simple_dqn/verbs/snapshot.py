@@ -26,7 +26,7 @@ from simple_dqn.files import command, home, is_trained, kind_of, replacing, repo
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.writers import start_log
-from simple_dqn.types import datatype
+from simple_dqn.types import observation_dtype
 from simple_dqn.verbs import play
 
 SEEDED: dict[str, Any] = {**play.ONE_GAME, "random_seed": 0}
@@ -146,7 +146,7 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
         network = make_network(config, environment)
         play.load_weights(path, environment, network, content)
     shape = (64, config.memory.history_length, *environment.screen_shape)
-    kind, rng = datatype(environment.screen_shape), np.random.default_rng(0)
+    kind, rng = observation_dtype(environment.screen_shape), np.random.default_rng(0)
     states = rng.integers(256, size=shape).astype(kind)
     most = 255 if kind == np.uint8 else 1
 

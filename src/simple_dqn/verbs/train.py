@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import command_line, files, hub, own_code, rules
-from simple_dqn.config import NO_TEXT, REGISTERED, Config, RunConfig, Share, layered
+from simple_dqn.config import NO_TEXT, REGISTERED, Config, RunConfig, Share
 from simple_dqn.environment import as_played, named, with_kind
 from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
-from simple_dqn.presets import PRESETS, USUAL
+from simple_dqn.presets import PRESETS
 from simple_dqn.run import Phase, make_run
 from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Snapshot, checked_settings
 from simple_dqn.snapshot.saver import checkpoint_folder, locked, prefix_of, snapshots_after
@@ -63,7 +63,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     parser.add_argument("game", nargs="?", help=play.GAME)
     parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
     parser.add_switch("resume", "go on from the run's last checkpoint if there is one (default: false)")
-    parser.add_presets(USUAL)
+    parser.add_presets()
     flags = parser.parse(arguments)
     file = flags.pop("config", {})
     check_file(file, flags)
@@ -92,7 +92,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
             start_log(config.run.log_level)
         try:
             if given.get("resume"):
-                if resumed := _continued(prefix, config, given, writers, log):
+                if resumed := _resume_run(prefix, config, given, writers, log):
                     return resumed
                 logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
             name = preset_of(given, config)
@@ -107,21 +107,21 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     return config.run
 
 
-def _continued(
+def _resume_run(
     prefix: Path, new: Config, given: dict[str, Any], writers: Sequence[Writer], log: bool
 ) -> RunConfig | None:
     """Continue from the run's latest checkpoint, and return where its files are; None: it has written none.
 
     A preset given by hand counts with the values that it has in `new`, the settings of a new run.
     """
-    said, settings = preset(given, USUAL) if "preset" in given else {}, new.flags()
+    said, settings = preset(given) if "preset" in given else {}, new.flags()
     asked = merged({name: settings[name] for name in said if not isinstance(said[name], Share)}, given)
     # Shares are of the run as it began, and the checkpoint has their numbers.
     shares = [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]
     if shares:
         logger.info("%s is a share of the run as it began, whose number is kept", " and ".join(shares))
     numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
-    if resumed := go_on(prefix, numbers, None, writers, log):
+    if resumed := resume_latest(prefix, numbers, None, writers, log):
         return resumed
     folder = checkpoint_folder(prefix)
     if CheckpointFolder(folder).latest_number():
@@ -160,7 +160,7 @@ def resume(arguments: Sequence[str], program: str) -> None:
         remedy = "leave out --save_weights_prefix, or copy its files"
         raise UserError(f"a run continues as {prefix}_...: {remedy}")
     with locked(prefix):
-        if go_on(prefix, given, snapshot):
+        if resume_latest(prefix, given, snapshot):
             return
         if snapshot is None:
             raise UserError(f"{path} has no usable checkpoint: give a snapshot, such as {prefix}_10.pkl")
@@ -208,7 +208,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
     texts = (*settings.values(), *others)
     if wrong := [one for one in texts if not isinstance(one, str) or NO_TEXT.search(one)]:
         raise ValueError(f"its setting {wrong[0]!r} is no text")
-    settings = layered(settings, checked_settings(flags, {*settings, *UNRECORDED}))
+    settings |= checked_settings(flags, {*settings, *UNRECORDED})
     config = Config.from_flags(settings)
     if not (run["statistics"]["tally"] and "environment" in settings) or config.run.random_seed is None:
         raise ValueError("it has no environment, seed or statistics")
@@ -228,7 +228,7 @@ def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
     return snapshot is None or snapshot.fingerprint in latest
 
 
-def go_on(
+def resume_latest(
     prefix: Path, given: dict[str, Any], snapshot: Snapshot | None = None, writers: Sequence[Writer] = (),
     log: bool = True,
 ) -> RunConfig | None:  # fmt: skip
@@ -238,13 +238,13 @@ def go_on(
     """
     for saved in CheckpointFolder(checkpoint_folder(prefix)).usable(lambda run: follows(snapshot, run)):
         try:
-            return _go_on(saved, prefix, given, writers, log)
+            return _resume_from(saved, prefix, given, writers, log)
         except DamagedError as error:
             logger.warning("%s: trying the previous checkpoint", error)
     return None
 
 
-def _go_on(
+def _resume_from(
     saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool
 ) -> RunConfig:
     flags, phase, last_row = recorded(saved.run), Phase.of(saved.run), str(saved.run["statistics"]["csv"])
@@ -315,7 +315,7 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
             checkpoint_folder(prefix), path,
         )  # fmt: skip
         for folder in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}_before*_checkpoint")):
-            if CheckpointFolder(folder).newest(lambda saved: follows(snapshot, saved)):
+            if any(CheckpointFolder(folder).usable(lambda saved: follows(snapshot, saved))):
                 logger.warning("One is in %s: %s %s continues from it", folder, command("resume"), folder)
         play.load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
         run.agent.count_from(snapshot.total_train_steps)
@@ -343,11 +343,11 @@ def finish_training(config: Config, interrupt: Interrupt) -> None:
 
 def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
     """Show where the time goes in one phase."""
-    fixed = {"replay_size": 10_000, "epochs": 1, "random_steps": 0, "train_steps": 0, "test_steps": 0}
+    fixed = {"preset": "simple_dqn", "replay_size": 10_000, "epochs": 1, "train_steps": 0, "test_steps": 0}
     fixed |= {"random_steps": 0 if phase == "test" else 1000, f"{phase}_steps": 1000}
-    parser = parser_for(program, f"Profile the {phase} phase.", "pong", fixed, "simple_dqn")
+    parser = parser_for(program, f"Profile the {phase} phase.", "pong", fixed)
     parser.add_argument("game", help=play.GAME)
-    config = settle(resolve(named(parser.parse(arguments)), None, fixed, "simple_dqn"))
+    config = settle(resolve(named(parser.parse(arguments)), None, fixed))
     play.check_weights(config)
     profiler = cProfile.Profile()
     with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
