@@ -194,6 +194,13 @@ def test_a_run_that_callbacks_stop_goes_on_and_keeps_the_best_test(home: Path) -
     assert len([*home.glob("snapshots/catch_checkpoint/run_*.npz")]) == 1
 
 
+def test_a_run_that_stopped_before_its_first_step_goes_on(home: Path) -> None:
+    settings: dict[str, Any] = {**CATCH, "random_steps": 0, "train_steps": 0, "test_steps": 20, "epochs": 2}
+    assert simple_dqn.train("catch", on_phase_end=lambda row: True, **settings).stopped
+    assert not simple_dqn.train("catch", resume=True, **settings).stopped
+    assert [row["phase"] for row in rows(home / "results" / "catch.csv")] == ["test", "test"]
+
+
 def test_a_resumed_run_says_where_its_files_are_and_has_its_preset_as_the_game_has_it(home: Path) -> None:
     settings: dict[str, Any] = {**CATCH, "test_steps": 40, "keep": "best"}
     first = simple_dqn.train("catch", csv_file=home / "other" / "x.csv", **settings)
@@ -383,6 +390,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         "^path is None": [lambda: api.load(None)],
         "no file can have such a name": [lambda: api.load("a\0")],
         "--exploration": [lambda: api.load(snapshot, exploration=1)],
+        "--import 3: give a file": [lambda: api.make("pong", imports=3), lambda: api.make("pong", imports=[3])],
         "^5 cannot be called": [partial(api.train, "pong", **{n: 5}) for n in ("on_step", "on_phase_end")],
         "every is": [partial(api.train, "pong", every=every) for every in (0, 1.5, "many", None)],
         "register_target_rule": [lambda: api.train("pong", target_rule="mine")],

@@ -54,7 +54,9 @@ def outcome_of(path: Path, flags: str) -> dict[str, Any]:
 
 @pytest.fixture
 def agent(home: Path) -> Path:
-    return save(home / "catch_3.pkl", game="catch", environment="catch", workers=4, test_steps=0)
+    return save(
+        home / "catch_3.pkl", game="catch", environment="catch", workers=4, test_steps=0, replay_size=100
+    )
 
 
 def test_train_writes_what_it_promises(home: Path) -> None:
@@ -187,7 +189,8 @@ def test_a_snapshot_in_bfloat16_is_used_in_the_machines_datatype(home: Path, mon
 
 
 def test_no_game_is_played_in_vain(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
-    cases = {"--play_games 3 --workers 2": 2, "--test_steps 40": 4, "--play_games 9": 4, "--play_games 3": 3}
+    cases = {"--play_games 3 --workers 2": 2, "--test_steps 40": 4, "--play_games 9": 4, "--play_games 20 --workers 20": 20,
+             "--play_games 3": 3}  # fmt: skip
     for flags, workers in cases.items():
         outcome, (row,) = outcome_of(agent, flags), rows(agent.with_name("test.csv"))
         assert outcome["workers"] == workers
