@@ -138,7 +138,6 @@ def main(words: Sequence[str]) -> None:
         default=1.0,
         help="bandwidth of the learner's machine per second, in each direction",
     )
-    add("--seed", type=int, default=0, help="of the simulation")
     flags = Namespace(**parser.parse(words))
     trajectory_steps = flags.chunk_steps * flags.workers
     plan = Plan(
@@ -148,9 +147,7 @@ def main(words: Sequence[str]) -> None:
         train_frequency=flags.train_frequency, weights_every=flags.weights_every,
         actors_a_node=flags.actors_a_node, link=flags.gigabits * 1e9 / 8,
     )  # fmt: skip
-    rows = [
-        simulate(plan, actors, max(1000, 6 * actors), np.random.default_rng(flags.seed)) for actors in ACTORS
-    ]
+    rows = [simulate(plan, actors, max(1000, 6 * actors), np.random.default_rng(0)) for actors in ACTORS]
     print_table(f"An update of {flags.update_ms:g} ms every {flags.train_frequency} steps", HEADER, rows)
 
 

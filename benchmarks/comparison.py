@@ -82,19 +82,19 @@ def peers(arguments: Namespace) -> None:
 
 def contenders(arguments: Namespace) -> list[Contender]:
     """Return the peers, then this project from its default settings to the fastest."""
-    entries = [
-        Contender(f"{peer.title}, {count_games(games)}", partial(rate_of_peer, arguments, name, games), name)
-        for name, peer in PEERS.items()
-        for games in peer.games
-    ]
+    entries = []
+    for name, peer in PEERS.items():
+        for games in peer.games:
+            title = f"{peer.title}, {games} game{'s' * (games > 1)}"
+            entries.append(Contender(title, partial(rate_of_peer, arguments, name, games), name))
     for name, flags in OURS.items():
         entries.append(Contender(name, partial(rate_of_ours, arguments, flags)))
     return entries
 
 
-def count_games(games: int) -> str:
-    """Return the number of games in words: "1 game", "8 games"."""
-    return "1 game" if games == 1 else f"{games} games"
+def rate_of_ours(arguments: Namespace, flags: Flags) -> float:
+    """Return the steps/s of this project with `flags`."""
+    return float(train(arguments, flags)["rate"])
 
 
 def rate_of_peer(arguments: Namespace, name: str, games: int) -> float:
@@ -119,17 +119,6 @@ def rate_of_peer(arguments: Namespace, name: str, games: int) -> float:
     except UserError as error:  # A peer that exits with that code has failed: only our programs refuse.
         raise FailedError(str(error)) from None
     rate: float = outcome["rate"]
-    return rate
-
-
-def rate_of_ours(arguments: Namespace, flags: Flags) -> float:
-    """Return the steps/s of this project with `flags`.
-
-    Raises:
-        UserError: The flags are not valid.
-        FailedError: The training failed.
-    """
-    rate: float = train(arguments, flags)["rate"]
     return rate
 
 

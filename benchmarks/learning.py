@@ -7,7 +7,6 @@ last epochs that together have at least --last games. The time reported may ther
 but never too short.
 """
 
-import csv
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -15,14 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import common
+import numpy as np
 from common import machine, positive, print_table
 
-from simple_dqn.errors import UserError
+from simple_dqn.statistics.csv_file import RunData, read_run
 
-COLUMNS = {"phase", "nr_games", "average_reward", "total_time", "total_train_steps", "weight_updates"}
+COLUMNS = ("nr_games", "average_reward", "total_time", "total_train_steps", "weight_updates")
 HEADER = ["run", "minutes", "steps", "updates", "latest games"]
-
-Row = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -44,38 +42,27 @@ class Progress:
     games: int  # number of the latest games
 
 
-def after_each_epoch(rows: Sequence[Row], games: int) -> list[Progress]:
-    """Return the progress after each epoch of a run, once it has `games` training games."""
-    finished: list[tuple[int, float]] = []  # for each epoch, the number of games and their mean
+def after_each_epoch(run: RunData, games: int) -> list[Progress]:
+    """Return the progress after each epoch of `run`, once it has `games` training games."""
+    finished: list[tuple[float, float]] = []  # for each epoch, the number of games and their mean
     progress = []
-    for row in rows:
-        if row["phase"] != "train":
-            continue
-        finished.append((int(row["nr_games"]), float(row["average_reward"] or 0)))
-        count, points = 0, 0.0
+    columns = [np.nan_to_num(run.columns[name][run.phases == "train"]).tolist() for name in COLUMNS]
+    for played, mean, seconds, steps, updates in zip(*columns, strict=True):
+        finished.append((played, mean))
+        count, points = 0.0, 0.0
         for played, mean in reversed(finished):
             if count >= games:
                 break
             count += played
             points += played * mean
         if count >= games:
-            minutes, steps = float(row["total_time"]) / 60, int(row["total_train_steps"])
-            progress.append(Progress(minutes, steps, int(row["weight_updates"]), points / count, count))
+            progress.append(Progress(seconds / 60, int(steps), int(updates), points / count, int(count)))
     return progress
 
 
-def first(rows: Sequence[Row], goal: Goal) -> Progress | None:
-    """Return the progress when the run of `rows` first reached `goal`, or None if it has not."""
-    progress = after_each_epoch(rows, goal.games)
-    return next((epoch for epoch in progress if epoch.mean >= goal.reward), None)
-
-
-def read(path: Path) -> list[Row]:
-    """Return the rows of a CSV, or no rows if the file does not exist."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+def first(run: RunData, goal: Goal) -> Progress | None:
+    """Return the progress when `run` first reached `goal`, or None if it has not."""
+    return next((epoch for epoch in after_each_epoch(run, goal.games) if epoch.mean >= goal.reward), None)
 
 
 def report(path: Path, goal: Goal) -> list[object]:
@@ -84,16 +71,15 @@ def report(path: Path, goal: Goal) -> list[object]:
     Raises:
         UserError: The file is not the CSV of a run.
     """
-    rows = read(path)
-    if not rows or not rows[0].keys() >= COLUMNS:
-        raise UserError(f"{path} has no rows of a training: give a CSV written by train.sh")
-    solved = first(rows, goal)
+    run = read_run(path, path.stem)
+    run.check(COLUMNS, str(path))
+    solved = first(run, goal)
     if solved is None:
-        progress = after_each_epoch(rows, goal.games)
+        progress = after_each_epoch(run, goal.games)
         best = (
             f"best {max(epoch.mean for epoch in progress):.1f}" if progress else f"under {goal.games} games"
         )
-        return [path.stem, f"not in {float(rows[-1]['total_time']) / 60:.1f} minutes: {best}"]
+        return [path.stem, f"not in {run.columns['total_time'][-1] / 60:.1f} minutes: {best}"]
     return [
         path.stem, f"{solved.minutes:.1f}", f"{solved.steps:,}", f"{solved.updates:,}",
         f"{solved.mean:.1f} ({solved.games})",

@@ -4,7 +4,7 @@ const button = cb_obj
 const step = () => {
     if (button.active && slider.value < slider.end) {
         slider.value = Math.min(slider.value + slider.step, slider.end)
-        setTimeout(step, 1000 / STEPS_PER_SECOND)
+        setTimeout(step, 1000 * slider.step / STEPS_PER_SECOND)
     } else {
         button.active = false
     }

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from atari2600 import starts
 from atari2600.console import Console
 from atari2600.machine import CPU, RIOT, TIA
-from atari2600.starts import Start, State, Timers
+from atari2600.starts import Start, State
 from atari2600.tables import NEVER, reversed_bits
 
 COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
@@ -164,10 +164,10 @@ def start_of(game: str, whole: bool) -> Start:
     The game is started again until every timer value has occurred, or only once if not `whole`.
     """
     ale, rom = open_ale(game), Path(str(get_rom_path(game))).read_bytes()
-    rows, timers, console = ale.getScreenDims()[0], Timers(), Console(rom, 1)
+    rows, timers, console = ale.getScreenDims()[0], starts.timers(), Console(rom, 1)
     states: list[State] = []
     found: dict[int, int] = {}
-    timer = timers.draw()
+    timer = next(timers)
     while len(found) < (starts.TIMERS if whole else 1):
         state = state_of(ale, console)
         found[timer] = next(
@@ -176,7 +176,7 @@ def start_of(game: str, whole: bool) -> Start:
         if found[timer] == len(states):
             states.append(state)
         ale.reset_game()
-        timer = timers.draw()
+        timer = next(timers)
     return Start(
         md5=hashlib.md5(rom).hexdigest(), controller=controller_of(game),
         actions=[action.value for action in ale.getMinimalActionSet()], rows=rows, states=states,

@@ -33,10 +33,9 @@ from atari2600.console import Console
 from atari2600.controllers import Controllers
 from atari2600.machine import CPU, GAME, TIA
 from atari2600.rules import BEFORE, NO_RULES, RULES, Check, Rules, Term, table
-from atari2600.starts import Start, Timers
+from atari2600.starts import Start, timers
 from atari2600.tables import NEVER
 from scripts.ale import (
-    COLOURS,
     LOOP,
     RESETS,
     Saved,
@@ -78,17 +77,16 @@ class Twins:
         self.ale, self.start = open_ale(game), start
         rom = Path(str(get_rom_path(game))).read_bytes()
         self.console = Console(rom, 1, rules=RULES.get(game, NO_RULES))
-        self._timers = Timers()
-        self._begin()
+        self._timers = timers()
+        self._begin(first=True)
 
     def restart(self) -> None:
         """Start a new game."""
         self.ale.reset_game()
-        self._begin()
+        self._begin(first=False)
 
-    def _begin(self) -> None:
-        timer = self._timers.draw()
-        self.start.begin(self.console, 0, COLOURS, timer, first=self._timers.begun == 1)
+    def _begin(self, first: bool) -> None:
+        self.start.begin(self.console, 0, next(self._timers), first)
         self._controllers = Controllers(self.console, self.start.controller)
 
     def act(self, action: int) -> Judgement:

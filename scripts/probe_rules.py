@@ -24,7 +24,7 @@ import numpy as np
 from ale_py import ALEInterface
 from numpy.typing import NDArray
 
-from atari2600.rules import BEFORE, RULES, Check, Condition, Rules, Term
+from atari2600.rules import BEFORE, NO_RULES, RULES, Check, Condition, Rules, Term
 from scripts.ale import Effects, Numbers, Trap, Values, open_ale
 
 STATES, ENDS = 20, 4  # of each game
@@ -33,7 +33,6 @@ LOOPS = (0, 60, 119)  # where `LOOP` is put, so that each byte is seen
 EXCEPTIONS = 3  # values of a byte that may stand for another number than the others
 LONGEST = 60_000  # frames in which random play must end a game
 MASKS = (0xFF, 0x0F, 0xF0, 0x7F, 0x3F, 0x1F, 0x07, 0x03, 0x01, 0xF8, 0xE0, 0xC0, 0x80, 0x70, 0x38, 0xFE, 0xFC)
-NOTHING = Rules((), ())
 UNNAMED = ("score", "byte", "factor", "equals")  # the fields that `rules.py` gives by their places
 
 
@@ -107,7 +106,7 @@ def points_of(byte: int, rewards: Numbers, used: Values, rules: Rules) -> Number
     """Return the points for each value that is `used`, from which the rewards follow."""
     seen, points = rewards[np.ix_(used, used)], np.zeros(256, int)
     rows: Iterable[Numbers] = seen
-    if rules.least != NOTHING.least and rules.most != NOTHING.most:  # rewards show an order alone
+    if rules.least != NO_RULES.least and rules.most != NO_RULES.most:  # rewards show an order alone
         rows = (unit.values()[used] for unit in units(byte))
     for row in rows:
         if (paid(row, rules) == seen).all():
@@ -176,7 +175,7 @@ class Findings:
         """Probe `game`."""
         self.game = game
         self.notes: list[str] = []
-        self.rules = replace(NOTHING, first_lives=open_ale(game).lives())
+        self.rules = replace(NO_RULES, first_lives=open_ale(game).lives())
         self._paying: dict[int, list[Trap]] = {}  # by byte, the states in which it changes the score
         self._counting: dict[int, list[Trap]] = {}
         self._ending: dict[int, list[Values]] = {}

@@ -390,7 +390,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         "^path is None": [lambda: api.load(None)],
         "no file can have such a name": [lambda: api.load("a\0")],
         "--exploration": [lambda: api.load(snapshot, exploration=1)],
-        "--import 3: give a file": [lambda: api.make("pong", imports=3), lambda: api.make("pong", imports=[3])],
+        "--import 3: give a file": [partial(api.make, "pong", imports=given) for given in (3, [3])],
         "^5 cannot be called": [partial(api.train, "pong", **{n: 5}) for n in ("on_step", "on_phase_end")],
         "every is": [partial(api.train, "pong", every=every) for every in (0, 1.5, "many", None)],
         "register_target_rule": [lambda: api.train("pong", target_rule="mine")],

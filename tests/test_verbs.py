@@ -189,8 +189,8 @@ def test_a_snapshot_in_bfloat16_is_used_in_the_machines_datatype(home: Path, mon
 
 
 def test_no_game_is_played_in_vain(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
-    cases = {"--play_games 3 --workers 2": 2, "--test_steps 40": 4, "--play_games 9": 4, "--play_games 20 --workers 20": 20,
-             "--play_games 3": 3}  # fmt: skip
+    cases = {"--play_games 3 --workers 2": 2, "--test_steps 40": 4, "--play_games 9": 4,
+             "--play_games 20 --workers 20": 20, "--play_games 3": 3}  # fmt: skip
     for flags, workers in cases.items():
         outcome, (row,) = outcome_of(agent, flags), rows(agent.with_name("test.csv"))
         assert outcome["workers"] == workers

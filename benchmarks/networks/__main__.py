@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,9 @@ from networks.measuring import Plan, Row, measure, say
 from networks.work import QUICK_TASKS, TASKS
 from simple_dqn.command_line import Parser
 from simple_dqn.errors import UserError
+from simple_dqn.files import check_target
 from simple_dqn.machine import usable_cores
+from simple_dqn.sweep.pool import graphics_devices
 
 # rounds, seconds per figure and round, maximum seconds of warm-up
 QUICK, FULL = (3, 0.2, 1.0), (7, 1.0, 20.0)
@@ -63,8 +64,7 @@ def choose(words: Sequence[str]) -> list[str]:
 
 def devices() -> list[str]:
     """Return "cpu", and "gpu" if nvidia-smi finds one."""
-    tool = shutil.which("nvidia-smi")
-    return ["cpu", "gpu"] if tool and subprocess.run([tool, "-L"], capture_output=True).stdout else ["cpu"]
+    return ["cpu", "gpu"] if graphics_devices() else ["cpu"]
 
 
 def peaks(threads: int) -> report.Peaks:
@@ -131,6 +131,7 @@ def main(words: Sequence[str]) -> None:
         )
     if flags["docs"]:
         report.check_markers(flags["docs"])
+    check_target(flags["csv_file"], "--csv_file", (b"framework,",))
     failures = install(frameworks) if flags["install"] else {}
     rounds, seconds, warm_up = QUICK if flags["quick"] else FULL
     plan = Plan(QUICK_TASKS if flags["quick"] else TASKS, flags["rounds"] or rounds, seconds, warm_up)

@@ -8,7 +8,7 @@ from pathlib import Path
 from networks.measuring import Cell, Row
 from networks.work import DATATYPES, ORIGINAL, Subject, Task
 from simple_dqn.errors import UserError
-from simple_dqn.files import replacing
+from simple_dqn.files import read_text, replacing
 
 BEGIN, END = "<!-- networks:begin -->", "<!-- networks:end -->"
 FIELDS = (
@@ -137,10 +137,7 @@ def check_markers(path: Path) -> tuple[str, str]:
     Raises:
         UserError: It cannot be read, or lacks the markers.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    text = read_text(path, 1 << 20, "give a Markdown file")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

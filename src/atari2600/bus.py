@@ -4,10 +4,7 @@ A12 selects the cartridge. Otherwise, A7 = 0 selects the TIA, and A7 = 1 the RIO
 timer and ports if A9 = 1.
 """
 
-import enum
-
-from atari2600 import tables
-from atari2600.cartridge import CARTRIDGE
+from atari2600 import cartridge, tables
 from atari2600.machine import BUS, CPU, LOG_LENGTH, RIOT, TIA
 from atari2600.riot import READ_RIOT
 
@@ -16,15 +13,20 @@ LAST_CYCLE = (290 * 228 + 227) // 3  # a later write to the TIA ends the frame e
 DONE, LOG_FULL, COLLISIONS = range(3)
 
 
-def names(columns: type[enum.IntEnum]) -> str:
-    """Return C++ constants for the columns, such as `CPU_PC`."""
-    return "".join(
-        f"constexpr int {columns.__name__}_{column.name} = {column.value};\n" for column in columns
-    )
-
-
+# The constants of the C++ below, of `riot.py` and of `cartridge.py`.
+NAMES = {
+    **{f"{columns.__name__}_{one.name}": one.value for columns in (CPU, RIOT, TIA, BUS) for one in columns},
+    **{name: getattr(tables, name) for name in ("WSYNC", "GRP0", "GRP1", "ENABL", "HMP0", "HMBL", "HMCLR")},
+    **{name: getattr(cartridge, name) for name in ("F8", "F6", "E0", "FE", "SUPERCHIP", "RAM_WINDOWS")},
+    "NEVER": tables.NEVER, "LOG_LENGTH": LOG_LENGTH, "LAST_CYCLE": LAST_CYCLE, "LATCHES0": 62, "LATCHES1": 63,
+    "DONE": DONE, "LOG_FULL": LOG_FULL, "COLLISIONS": COLLISIONS,
+    # Registers for which every write counts: CTRLPF, RESP0 to RESBL, HMOVE to CXCLR.
+    "TIA_STROBES": 1 << 10 | (1 << 21) - (1 << 16) | (1 << 45) - (1 << 42),
+    # Registers whose writes are logged: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
+    "TIA_LOGGED": 1 << 1 | (1 << 21) - (1 << 4) | (1 << 45) - (1 << 27),
+}  # fmt: skip
 WORDS = (
-    "".join(names(columns) for columns in (CPU, RIOT, TIA, BUS))
+    "".join(f"constexpr auto {name} = {value};\n" for name, value in NAMES.items())
     + r"""
 int *cpu = m.cpu.data + g * CPU_COUNT, *riot = m.riot.data + g * RIOT_COUNT;
 int *tia = m.tia.data + g * TIA_COUNT, *bus = m.bus.data + g * BUS_COUNT;
@@ -34,7 +36,7 @@ int* log = m.log.data + g * LOG_LENGTH;
 short* held = m.held.data + g * 64;
 int logged = bus[BUS_LOGGED], status = 0, spare = 0;
 """
-    + CARTRIDGE
+    + cartridge.CARTRIDGE
     + READ_RIOT
     + r"""
 // Read the TIA or the RIOT. -1: the TIA must first compute collisions. Undriven bus lines keep `noise`.
@@ -111,31 +113,3 @@ auto note = [=](int place, int value, int now, int logged) -> int {
     else WRITE_TIA(V)
 """
 )
-# Registers for which every write counts: CTRLPF, RESP0 to RESBL, HMOVE to CXCLR.
-WORDS = (
-    f"constexpr unsigned long long TIA_STROBES = {1 << 10 | (1 << 21) - (1 << 16) | (1 << 45) - (1 << 42)};\n"
-    + WORDS
-)
-# Registers whose writes are logged: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
-WORDS = (
-    f"constexpr unsigned long long TIA_LOGGED = {1 << 1 | (1 << 21) - (1 << 4) | (1 << 45) - (1 << 27)};\n"
-    + WORDS
-)
-for _name, _value in {
-    "LOG_LENGTH": LOG_LENGTH,
-    "LAST_CYCLE": LAST_CYCLE,
-    "NEVER": tables.NEVER,
-    "WSYNC": tables.WSYNC,
-    "GRP0": tables.GRP0,
-    "GRP1": tables.GRP1,
-    "ENABL": tables.ENABL,
-    "HMP0": tables.HMP0,
-    "HMBL": tables.HMBL,
-    "HMCLR": tables.HMCLR,
-    "LATCHES0": 62,
-    "LATCHES1": 63,
-    "DONE": DONE,
-    "LOG_FULL": LOG_FULL,
-    "COLLISIONS": COLLISIONS,
-}.items():
-    WORDS = f"constexpr int {_name} = {_value};\n" + WORDS

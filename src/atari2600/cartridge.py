@@ -105,7 +105,3 @@ auto switch_bank = [=](int place, int bank) -> int {
     return bank;
 };
 """
-for _name, _value in {
-    "F8": F8, "F6": F6, "E0": E0, "FE": FE, "SUPERCHIP": SUPERCHIP, "RAM_WINDOWS": RAM_WINDOWS,
-}.items():  # fmt: skip
-    CARTRIDGE = f"constexpr int {_name} = {_value};\n" + CARTRIDGE

@@ -39,6 +39,7 @@ class Console:
         seen: uint8 [E, 2 * RAM_BYTES], RAM after the last frame, and after the one before.
         game: int32 [E, GAME.COUNT], score, lives, end and the last call's reward.
         machine: The same arrays on the device.
+        palette: The pixel value of each TIA color, [256].
         pictures: uint8 [E, 2, MOST_ROWS, 160], the last two frames in the values of `palette`. `TIA.BUFFER`
             is the index of the latest. A short frame leaves the rest of its picture unchanged.
     """
@@ -66,11 +67,11 @@ class Console:
             ValueError: The cartridge is not supported.
         """
         cartridge = load_rom(rom)
-        colours = np.arange(256) & 0xFE if palette is None else palette
+        self.palette = np.arange(256) & 0xFE if palette is None else palette
         self.games, self.rules = games, rules
         self.machine, self.device = Machine(), device
         self._mirrors: list[tuple[NDArray[Any], Any]] = []  # on a GPU: pairs of arrays, here and there
-        self._install(cartridge.banks, colours)
+        self._install(cartridge.banks)
         self.cpu = self._state("cpu", (games, CPU.COUNT), np.int32)
         self.riot = self._state("riot", (games, RIOT.COUNT), np.int32)
         self.tia = self._state("tia", (games, TIA.COUNT), np.int32)
@@ -86,19 +87,19 @@ class Console:
         self.seen = self._state("seen", (games, 2 * RAM_BYTES), np.uint8)
         self._state("log", (games * LOG_LENGTH,), np.int32)
         self._cartridge = cartridge
-        self.switch_on(slice(None), int(colours[0]))
+        self.switch_on(slice(None))
         if device == "cpu":  # see `execute`; a recorded launch takes 5 microseconds instead of 25
             arguments = [self.machine, FRAME_INSTRUCTIONS, 0, 1]
             self._command = wp.launch(play_frames, games, arguments, device=device, record_cmd=True)
 
-    def _install(self, banks: NDArray[np.uint8], colours: NDArray[Any]) -> None:
+    def _install(self, banks: NDArray[np.uint8]) -> None:
         """Pass the tables, the rules and the cartridge to the kernel."""
         rules, offsets, options = table(self.rules)
         for name, values in {
             "patterns": tables.patterns().view(np.int32),
             "copies": tables.copies(),
             "reversed": tables.reversed_bits(),
-            "palette": colours.astype(np.int32),
+            "palette": self.palette.astype(np.int32),
             "code": with_the_next_two(banks),
             "rules": rules,
             "offsets": offsets,
@@ -115,8 +116,8 @@ class Console:
             self._mirrors.append((here, there))
         return here
 
-    def switch_on(self, games: int | slice, black: int) -> None:
-        """Switch on some games, which keep their RAM; `black` is the pixel of color 0."""
+    def switch_on(self, games: int | slice) -> None:
+        """Switch on some games, which keep their RAM."""
         for chip in (self.cpu, self.riot, self.tia):
             chip[games] = 0
         bank = self._cartridge.bank * BANK_BYTES
@@ -126,7 +127,7 @@ class Console:
         self.cpu[games, CPU.CARTRIDGE], self.cpu[games, CPU.BANK] = self._cartridge.kind, bank
         self.cpu[games, CPU.PLAYS] = 1
         self.riot[games, RIOT.SWCHA], self.riot[games, RIOT.SWCHB] = 0xFF, 0x3F
-        self.tia[games, TIA.BLACK] = black
+        self.tia[games, TIA.BLACK] = self.palette[0]
         self.tia[games, TIA.COMBS] = self.tia[games, TIA.DRAWS] = 1
         self.tia[games, TIA.COMB] = -1
         self.tia[games, TIA.FIRST_LINE], self.tia[games, TIA.ROWS] = 34, 210

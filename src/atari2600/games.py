@@ -9,6 +9,7 @@ Games start from a pool of states: each initial state of the game, after each nu
 """
 
 import enum
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ from atari2600.machine import (
 )
 from atari2600.rules import Rules
 from atari2600.screens import Screens
-from atari2600.starts import Start, Timers, gray_levels
+from atari2600.starts import Start, gray_levels, timers
 
 STATE = ("cpu", "riot", "tia", "game", "ram", "seen")  # the arrays of a console's state, but its pictures
 PICTURE_WORDS = 2 * MOST_ROWS * ROW_WORDS
@@ -333,10 +334,9 @@ class Games:
         self.games, self._device, self._block = len(keys), device, 1 if device == "cpu" else block
         gray = gray_levels()
         console = Console(rom, self.games, gray, device, settings.frame_skip, rules)
-        timers = Timers()
-        first, *self._timers = (timers.draw() for _ in range(STARTS_KNOWN + 1))
+        first, *self._timers = itertools.islice(timers(), STARTS_KNOWN + 1)
         for game in range(self.games if start.reset else 0):  # ALE begins one when it loads the ROM
-            start.begin(console, game, gray, first)
+            start.begin(console, game, first)
         Controllers(console, start.controller)
         console.upload()
         self._start, self._settings, self._machine = start, settings, console.machine
@@ -438,7 +438,7 @@ class Games:
         """Play the no-ops from each initial state; return the states after each no-op, and their number."""
         start, settings = self._start, self._settings
         for state in range(console.games):
-            start.begin(console, state, gray_levels(), start.by_timer.index(state))
+            start.begin(console, state, start.by_timer.index(state))
         controllers, states = Controllers(console, start.controller), [console.get_state()]
         for _ in range(settings.most_no_ops):
             controllers.idle(settings.no_op_frames)
@@ -469,7 +469,7 @@ class Games:
             frames = draws.integers(self._settings.most_no_ops + 1) * self._settings.no_op_frames
             scratch, play = self._scratch, self._play
             scratch.ram[0] = ram[game]
-            self._start.begin(scratch, 0, gray_levels(), timer, first=False)
+            self._start.begin(scratch, 0, timer, first=False)
             Controllers(scratch, self._start.controller).idle(frames)
             here = slice(game, game + 1)
             for name, values in scratch.get_state().items():

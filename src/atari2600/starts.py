@@ -7,6 +7,7 @@ power-on, which ALE draws from the same random numbers in every run.
 import base64
 import json
 import zlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -66,16 +67,13 @@ class Start:
     by_timer: list[int]
     reset: str = ""
 
-    def begin(
-        self, console: Console, game: int, palette: NDArray[np.uint8], timer: int, first: bool = True
-    ) -> None:
+    def begin(self, console: Console, game: int, timer: int, first: bool = True) -> None:
         """Set one game of a console to its initial state.
 
         Args:
             console: The console.
             game: The index of the game there.
-            palette: uint8 [256], the pixel value of each TIA color.
-            timer: The value that `Timers` drew.
+            timer: The value that `timers` drew.
             first: Whether it is the first game since the console was switched on.
         """
         state = self.states[self.by_timer[timer]]
@@ -85,23 +83,23 @@ class Start:
         console.cpu[game] = state.cpu
         console.riot[game] = state.riot
         console.tia[game] = state.tia
-        console.tia[game, TIA.COLUP0 : TIA.BLACK + 1] = palette[state.tia[TIA.COLUP0 : TIA.BLACK + 1]]
+        console.tia[game, TIA.COLUP0 : TIA.BLACK + 1] = console.palette[state.tia[TIA.COLUP0 : TIA.BLACK + 1]]
         console.ram[game] = 0
         console.ram[game, : len(ram)] = ram
         pictures = np.frombuffer(unpack(state.pictures), np.uint8)
-        console.pictures[game, :, : self.rows] = palette[pictures].reshape(2, self.rows, 160)
+        console.pictures[game, :, : self.rows] = console.palette[pictures].reshape(2, self.rows, 160)
         if self.reset and not first:
-            self._reset(console, game, palette, timer)
+            self._reset(console, game, timer)
         console.seen[game, :RAM_BYTES] = console.ram[game, :RAM_BYTES]
         console.game[game] = 0
         console.game[game, GAME.LIVES] = console.rules.first_lives
         console.game[game, GAME.SCORE] = console.rules.first_points
 
-    def _reset(self, console: Console, game: int, palette: NDArray[np.uint8], timer: int) -> None:
+    def _reset(self, console: Console, game: int, timer: int) -> None:
         """Play what ALE does before a game: the program from its start, and at last the reset switch."""
         kept = [*range(TIA.FIRST_LINE, TIA.ROWS + 1), TIA.COMBS, *range(TIA.PADDLE0, TIA.PADDLE3 + 1)]
         tia = console.tia[game].copy()
-        console.switch_on(game, int(palette[0]))
+        console.switch_on(game)
         console.tia[game, kept] = tia[kept]
         console.cpu[game, CPU.P] = 0x24  # bit 5, and interrupts disabled
         console.riot[game, [RIOT.VALUE, RIOT.SHIFT]] = LEAST_TIMER + timer, 6
@@ -115,22 +113,14 @@ class Start:
         console.cpu[game, CPU.PLAYS] = 1
 
 
-class Timers:
-    """Draws the timer's value at power-on for each new game, as ALE does."""
-
-    def __init__(self) -> None:
-        """Begin with the first game."""
-        self._random = np.random.MT19937()
-        words = _table()["random"]
-        key = {"key": np.array(words[:-1], np.uint32), "pos": words[-1]}
-        state: Any = {"bit_generator": "MT19937", "state": key}
-        self._random.state = state
-        self.begun = 0
-
-    def draw(self) -> int:
-        """Return the next value, from 0 to `TIMERS` - 1."""
-        self.begun += 1
-        return int(self._random.random_raw() % TIMERS)
+def timers() -> Iterator[int]:
+    """Yield the timer's value at power-on of each new game, from 0 to `TIMERS` - 1, as ALE draws it."""
+    random, words = np.random.MT19937(), _table()["random"]
+    key = {"key": np.array(words[:-1], np.uint32), "pos": words[-1]}
+    state: Any = {"bit_generator": "MT19937", "state": key}
+    random.state = state
+    while True:
+        yield int(random.random_raw() % TIMERS)
 
 
 def pack(data: bytes) -> str:

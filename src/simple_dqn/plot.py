@@ -116,8 +116,6 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     first, name = next(iter(names.items()))
     path: Path = flags["png_file"] or first.with_name(f"{Path(name).name}.png")
     width, height, dpi = size = flags["figure_width"], flags["figure_height"], flags["dpi"]
-    if path.is_dir() or path in names:
-        raise UserError(f"the figure cannot be written as {path}: give another --png_file")
     if width * height * dpi**2 > MAX_PIXELS:
         raise UserError(f"a figure of {width:g} × {height:g} inches at {dpi} dpi is too large: lower --dpi")
     games = list(dict.fromkeys(filter(None, (game_of(csv.stem) for csv in names))))

@@ -26,7 +26,7 @@ from atari2600.machine import GAME, RAM_BYTES, TIA
 from atari2600.rules import RULES
 from atari2600.screens import Screens
 from scripts import probe_rules
-from scripts.ale import COLOURS, RESETS, open_ale, run_in_ram, state_of
+from scripts.ale import RESETS, open_ale, run_in_ram, state_of
 from scripts.emulator import Twins, edges, misjudged, misplayed, misread, places, play
 from simple_dqn.agent import StateBuffer
 from tests.command_line import PROJECT
@@ -43,9 +43,9 @@ def test_equal_frame_by_frame(game: str) -> None:
     ale, start = open_ale(game), starts.find(game)
     console = Console(rom_of(game), 2, rules=RULES[game])
     controllers = Controllers(console, start.controller)
-    timer = starts.Timers().draw()
+    timer = next(starts.timers())
     for number in range(2):
-        start.begin(console, number, COLOURS, timer)
+        start.begin(console, number, timer)
     random, both = np.random.default_rng(0), np.ones(2, np.bool_)
     assert (console.game[:, GAME.LIVES] == ale.lives()).all()
     for _ in range(FRAMES):

@@ -41,6 +41,7 @@ from peers import EXPLORATION_RATE, FILL_STEPS, MARK_STEPS, PEERS, WARM_UP_STEPS
 from profiler import Profiler
 
 from simple_dqn.errors import UserError
+from simple_dqn.statistics.csv_file import RunData, read_run
 from simple_dqn.types import Minibatch
 from tests.command_line import PROJECT, Capsys, Patch
 
@@ -90,7 +91,7 @@ def test_a_table_is_a_program(tmp_path: Path) -> None:
     command = [str(PROJECT / "bench.sh"), "learning", "none.csv"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "none.csv has no rows of a training" in done.stderr
+    assert "cannot read none.csv: No such file" in done.stderr
 
 
 def test_reward_is_reached_or_not() -> None:
@@ -178,7 +179,7 @@ def test_peers_that_are_missing_are_rows(tmp_path: Path, capsys: Capsys, monkeyp
     lines = capsys.readouterr().out.splitlines()
     for peer in PEERS.values():
         for games in peer.games:
-            name = f"{peer.title}, {comparison.count_games(games)}"
+            name = f"{peer.title}, {games} game{'s' * (games > 1)}"
             (row,) = [line.removeprefix(name).strip() for line in lines if line.startswith(name)]
             assert row.startswith(
                 "not measured: give a copy" if peer.title == "CleanRL" else "not installed: "
@@ -202,33 +203,34 @@ def test_ratios_are_to_the_best_of_each_peer() -> None:
 GOAL = learning.Goal(reward=18, games=40)
 
 
-def row(epoch: int, games: int, mean: float | str, phase: str = "train") -> learning.Row:
-    return {
-        "epoch": str(epoch), "phase": phase, "nr_games": str(games), "average_reward": str(mean),
-        "total_time": str(60 * epoch),
-        "total_train_steps": str(1000 * epoch), "weight_updates": str(500 * epoch),
-    }  # fmt: skip
+def run_of(folder: Path, *rows: str) -> RunData:
+    """Return the run with `rows`: epoch, phase, number of games and their mean."""
+    path = folder / "pong.csv"
+    lines = ["epoch,phase,nr_games,average_reward,total_time,total_train_steps,weight_updates"]
+    for row in rows:
+        epoch = int(row.split(",")[0])
+        lines.append(f"{row},{60 * epoch},{1000 * epoch},{500 * epoch}")
+    path.write_text("\n".join(lines) + "\n")
+    return read_run(path, "pong")
 
 
-def test_the_mean_is_that_of_the_latest_epochs_with_enough_games() -> None:
-    rows = [row(1, 100, -21), row(2, 30, 16), row(2, 30, 20, "test"), row(3, 20, 19), row(4, 20, 20)]
-    stood = learning.after_each_epoch(rows, GOAL.games)
+def test_the_mean_is_that_of_the_latest_epochs_with_enough_games(tmp_path: Path) -> None:
+    rows = ["1,train,100,-21", "2,train,30,16", "2,test,30,20", "3,train,20,19", "4,train,20,20"]
+    run = run_of(tmp_path, *rows)
+    stood = learning.after_each_epoch(run, GOAL.games)
     assert [(one.games, one.mean) for one in stood] == [
         (100, -21),
         (130, pytest.approx((100 * -21 + 30 * 16) / 130)),
         (50, pytest.approx((30 * 16 + 20 * 19) / 50)),
         (40, 19.5),
     ]
-    assert learning.first(rows, GOAL) == learning.Progress(4.0, 4000, 2000, 19.5, 40)
-    assert learning.first(rows[:-1], GOAL) is None
-    assert learning.after_each_epoch([row(1, 0, ""), row(2, 39, 21)], GOAL.games) == []
+    assert learning.first(run, GOAL) == learning.Progress(4.0, 4000, 2000, 19.5, 40)
+    assert learning.first(run_of(tmp_path, *rows[:-1]), GOAL) is None
+    assert learning.after_each_epoch(run_of(tmp_path, "1,train,0,", "2,train,39,21"), GOAL.games) == []
 
 
 def test_the_time_of_a_run_is_a_row(tmp_path: Path, capsys: Capsys) -> None:
-    with (tmp_path / "pong.csv").open("w") as file:
-        writer = csv.DictWriter(file, row(1, 0, 0))
-        writer.writeheader()
-        writer.writerows([row(1, 100, -21), row(2, 40, 19.5)])
+    run_of(tmp_path, "1,train,100,-21", "2,train,40,19.5")
     learning.main([str(tmp_path / "pong.csv")])
     assert capsys.readouterr().out.split()[-6:] == ["pong", "2.0", "2,000", "1,000", "19.5", "(40)"]
 

@@ -269,7 +269,7 @@ def test_a_tab_may_separate_the_columns(word: str, tmp_path: Path) -> None:
     (["pong.csv", "--reference", "perhaps"], "'perhaps' is not one of yes, true"),
     (["pong.csv", "--smooth", "0"], "0 is too small: give at least 1"),
     (["pong.csv", "--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
-    (["pong.csv", "--png_file", "pong.csv"], "cannot be written as"),
+    (["pong.csv", "--png_file", "pong.csv"], "cannot write pong.csv: it is a file of another kind"),
     (["pong.csv", "--phases", "play"], "'play' is not a list of phases: choose from random, train, test"),
     (["pong.csv", "breakout.csv", "--reference"], "--reference needs CSVs of one game"),
     (["mine.csv", "--reference"], "--reference needs CSVs of one game"),

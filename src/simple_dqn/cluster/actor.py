@@ -30,7 +30,6 @@ class Trajectory:
 
     number: int  # how many trajectories the actor sent before
     packed: bytes  # the rows as `snapshot.pack` compresses them, each screen once
-    steps: int  # T · W
     scores: list[float]  # of the games that ended, in raw game points, including earlier trajectories
     version: int  # of the weights: the number of updates that produced them
     # float32 [rows, W], |TD error| of each row in which a transition begins; None: unknown.
@@ -150,7 +149,6 @@ class Actor:
         return Trajectory(
             number=self._sent - 1,
             packed=pack([step for step, _ in rows]),
-            steps=self._config.cluster.chunk_steps * self._player.environment.games,
             scores=scores,
             version=version,
             errors=self._errors(rows, predicted=weights is not None) if self._sends_errors else None,

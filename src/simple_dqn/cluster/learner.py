@@ -293,14 +293,14 @@ class ClusterSchedule(SerialSchedule):
         self._last, self._waited = now, 0.0
         self._store(agent, slot, trajectory)
         rates = self._rates(agent, slot.number, exploration_rate)
-        self._statistics.on_steps(trajectory.steps, trajectory.scores, float(np.mean(rates)))
+        self._statistics.on_steps(self._pool.trajectory_steps, trajectory.scores, float(np.mean(rates)))
         if learns:
             if trajectory.version >= 0:  # otherwise it was played at random
                 self._ages.append(agent.network.updates - trajectory.version)
-            for _ in range(trajectory.steps):
+            for _ in range(self._pool.trajectory_steps):
                 agent.total_train_steps += 1
                 agent.learn(1)
-        return trajectory.steps
+        return self._pool.trajectory_steps
 
     def _store(self, agent: Agent, slot: ActorSlot, trajectory: Trajectory) -> None:
         """Add `trajectory` to the memory, with the actor's TD errors as first priorities."""

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import shutil
 import signal
 import socket
@@ -83,16 +84,15 @@ class Session:
 def _require_answer(address: str) -> None:
     """Check that a process listens at `address`; without this check Ray would wait for minutes."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535 or "/" in host:
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65_535 or "/" in host:
         what = "is neither local nor auto nor an address such as 10.0.0.1:6379"
         raise UserError(f"--cluster {address} {what}: give the one that `ray start --head` printed")
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-    except OSError as error:
-        raise UserError(
-            f"--cluster {address} cannot be reached ({error.strerror or error}): check that "
-            "`ray start --head` runs there and that no firewall blocks it"
-        ) from None
+    except (OSError, UnicodeError) as error:  # UnicodeError: a host name with an empty or overlong label
+        why = getattr(error, "strerror", None) or error
+        remedy = "check that `ray start --head` runs there and that no firewall blocks it"
+        raise UserError(f"--cluster {address} cannot be reached ({why}): {remedy}") from None
 
 
 @cache

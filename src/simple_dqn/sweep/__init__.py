@@ -216,8 +216,6 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
     parser.add_argument("--png_file", type=Path, help="draw the comparison here, too (default: nowhere)")
     given = parser.parse(arguments)
     names, png = plot.run_names(given["runs"]), given["png_file"]
-    if png and (png in names or not png.name):
-        raise UserError(f"the figure cannot be written as {png}: give another --png_file")
     # Files that are not named after a known game are taken for runs of one other game.
     games = {csv: game_of(csv.stem) or "another game" for csv in names}
     runs = {csv: read_run(csv, name) for csv, name in names.items()}

@@ -140,8 +140,8 @@ def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]
         def work(job: Job, stopped: Event) -> str:
             future = remote.remote(*job).future()
             while not stopped.is_set():
-                with suppress(TimeoutError):
-                    return str(future.result(0.2))
+                if wait([future], 0.2).done:
+                    return str(future.result())
             return "stopped"  # It ends with the session.
 
         yield places, work
