@@ -1,0 +1,160 @@
+"""A run has the settings that it was given, and each verb the weights of its snapshot."""
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simple_dqn
+from simple_dqn import main
+from simple_dqn.agent import DivergedError, Player
+from simple_dqn.config import Config
+from simple_dqn.dqn import DeepQNetwork
+from simple_dqn.environment.gymnasium import GymnasiumEnv
+from simple_dqn.errors import Interrupt, LostError, exit_code
+from simple_dqn.run import Run, make_run
+from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.types import Minibatch
+from tests.command_line import CATCH, Patch, catch, rows
+
+ROLLOUTS = {
+    "schedule": "rollouts", "rollout_steps": 4, "target_steps": 0, "replay_size": 1_000_000, "workers": 2,
+}  # fmt: skip
+SNAPSHOT = "snapshots/catch_2.pkl"
+
+
+def run_of(**flags: Any) -> Run:
+    return make_run(
+        Config.from_flags({**CATCH, "game": "catch", "environment": "catch", **flags}), Interrupt()
+    )
+
+
+@pytest.mark.parametrize(("flags", "schedule"), [
+    ({}, SerialSchedule), ({"schedule": "concurrent"}, ConcurrentSchedule), (ROLLOUTS, RolloutSchedule),
+    ({"schedule": "overlapped", "workers": 4}, OverlappedSchedule),
+])  # fmt: skip
+def test_the_schedule_is_the_one_chosen(flags: dict[str, Any], schedule: type[SerialSchedule]) -> None:
+    with closing(run_of(**flags)) as run:
+        assert type(run._schedule) is schedule
+
+
+def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:
+    with closing(run_of(batch_size=5, discount_rate=0.5, target_steps=0, noisy=True)) as run:
+        drawn: list[Minibatch] = []
+        prepare = DeepQNetwork.prepare
+
+        def note(network: DeepQNetwork, minibatch: Minibatch, **how: Any) -> Any:
+            drawn.append(minibatch)
+            return prepare(network, minibatch, **how)
+
+        monkeypatch.setattr(DeepQNetwork, "prepare", note)
+        run.begin()
+        assert {(len(one.actions), one.discounts.item(0)) for one in drawn} == {(5, 0.5)}
+        agent = run.agent
+        assert np.any(agent.player.predict() != agent.network.predict(agent.player.states))
+        with pytest.raises(AssertionError, match="no target network"):
+            agent.network.predict(agent.player.states, target=True)
+        weights = agent.network.get_weights()
+        next(iter(weights.values())).fill(np.inf)
+        agent.network.set_weights(weights)
+        with pytest.raises(DivergedError):
+            agent.check()
+
+
+def test_a_lost_life_ends_an_episode_in_training_alone() -> None:
+    with closing(run_of(game="breakout", environment="ale", test_steps=10, random_starts=0)) as run:
+        tester = run._tester
+        assert tester
+        for environment, ends in ((run.agent.player.environment, True), (tester._player.environment, False)):
+            environment.reset()
+            rng = np.random.default_rng(5)
+            steps = [environment.step(rng.integers(environment.actions, size=1)) for _ in range(300)]
+            assert any((step.terminals & ~step.resets)[0] for step in steps) == ends
+    game = GymnasiumEnv(lambda seed: simple_dqn.make("breakout", training=True, seed=seed))
+    game.reset(seed=0)
+    rng, lives, over = np.random.default_rng(5), 0, False
+    while not over:
+        _, _, over, _, info = game.step(int(rng.integers(4)))
+        lives += bool(info["terminals"])
+    assert lives == 5
+
+
+def test_exploration_and_mean_q_are_those_of_the_csv(home: Path, monkeypatch: Patch) -> None:
+    seen: list[DeepQNetwork] = []
+    predict = DeepQNetwork.predict
+
+    def note(network: DeepQNetwork, states: Any, **how: Any) -> Any:
+        seen.append(network)
+        qvalues = predict(network, states, **how)
+        if len(states) > 1:  # the held-out states
+            means.append(float(qvalues.max(axis=1).mean()))
+        return qvalues
+
+    means: list[float] = []
+    monkeypatch.setattr(DeepQNetwork, "predict", note)
+    assert main.run(["train", *catch(test_steps=40, exploration_rate_test=0.25)]) == 0
+    random, training, test = rows(home / "results" / "catch.csv")
+    assert [float(row["last_exploration_rate"]) for row in (random, test)] == [1.0, 0.25]
+    assert 0.1 < float(training["last_exploration_rate"]) < 1
+    assert float(test["meanq"]) == pytest.approx(means[-1], rel=1e-4)
+
+
+def test_returns_are_of_the_greedy_values_of_the_states_played(monkeypatch: Patch) -> None:
+    with closing(run_of(**ROLLOUTS)) as run:
+        network, predicted, given = run.agent.network, list[Any](), list[Any]()
+        predict, returns = network.predict, network.returns
+
+        def note(states: Any, **how: Any) -> Any:
+            predicted.append(predict(states, **how))
+            return predicted[-1]
+
+        def compare(rewards: Any, terminals: Any, starts: Any, values: Any) -> Any:
+            given.append(values)
+            np.testing.assert_array_equal(values, [qvalues.max(axis=1) for qvalues in predicted[-5:]])
+            return returns(rewards, terminals, starts, values)
+
+        monkeypatch.setattr(network, "predict", note)
+        monkeypatch.setattr(run.agent.player, "_predict", note)
+        monkeypatch.setattr(network, "returns", compare)
+        run.begin()
+        assert len(given) == 5  # 40 steps of 2 games
+
+
+@pytest.mark.parametrize("words", [
+    f"record {SNAPSHOT} --exploration_rate_test 0.125", f"nvis {SNAPSHOT} --exploration_rate_test 0.125",
+    f"test {SNAPSHOT} --play_games 1 --exploration_rate_test 0.125", f"resume {SNAPSHOT} --epochs 3 --exploration_rate_start 0.5",
+])  # fmt: skip
+def test_a_verb_plays_by_the_weights_of_the_snapshot(words: str, finished: Path, monkeypatch: Patch) -> None:
+    """And at the ε of its settings; what `resume` refills the memory with is no random play either."""
+    shutil.rmtree(finished / "snapshots" / "catch_checkpoint")
+    wanted, rates, loaded = Snapshot.load(Path(SNAPSHOT)).weights, list[float](), list[bool]()
+    predict, choose = DeepQNetwork.predict, Player.choose
+
+    def note(network: DeepQNetwork, *given: Any, **how: Any) -> Any:
+        weights = network.get_weights()
+        loaded.append(all(np.array_equal(weights[name], values) for name, values in wanted.items()))
+        if len(loaded) == 1 and words.startswith("resume"):
+            by_target = predict(network, *given, **{**how, "target": True})
+            assert np.array_equal(by_target, predict(network, *given, **how))
+        return predict(network, *given, **how)
+
+    def note_rate(player: Player, rate: Any, *given: Any, **how: Any) -> Any:
+        rates.append(float(np.mean(rate)))
+        return choose(player, rate, *given, **how)
+
+    monkeypatch.setattr(DeepQNetwork, "predict", note)
+    monkeypatch.setattr(Player, "choose", note_rate)
+    assert main.run(words.split()) == 0
+    assert loaded[0]
+    assert set(rates) == {0.125} if "0.125" in words else max(rates) <= 0.5
+
+
+def test_experience_that_is_lost_is_exit_code_1() -> None:
+    def work() -> None:
+        raise LostError("gone")
+
+    assert exit_code("resume", work) == 1
