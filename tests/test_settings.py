@@ -292,7 +292,7 @@ def test_a_file_chooses_no_path_to_write_to_and_no_address(
         told(*words, "--cluster", mine)
 
 
-# Names and defaults that simple_dqn promised.
+# Names and defaults that simple_dqn promised, and those of the papers of PQN, Munchausen DQN and C51.
 PROMISED = {
     "environment": "ale", "display_screen": False, "frame_skip": 4, "repeat_action_probability": 0,
     "minimal_action_set": True, "screen_width": 84, "screen_height": 84, "record_screen_path": None,
@@ -305,6 +305,8 @@ PROMISED = {
     "train_steps": 250_000, "test_steps": 125_000, "epochs": 200, "start_epoch": 0, "play_games": 0,
     "load_weights": None, "save_weights_prefix": None, "csv_file": None, "random_seed": None,
     "log_level": "INFO", "color_averaging": True, "visualization_filters": 4, "visualization_file": None,
+    "max_game_frames": 108_000, "trace_decay": 0.65, "munchausen_alpha": 0.9, "munchausen_tau": 0.03,
+    "munchausen_floor": -1, "v_min": -10, "v_max": 10, "atoms": 51,
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from scripts import probe_rules
 from scripts.ale import RESETS, open_ale, run_in_ram, state_of
 from scripts.emulator import Twins, edges, misjudged, misplayed, misread, places, play
 from simple_dqn.agent import StateBuffer
+from simple_dqn.environment.device import LEGAL
 from tests.command_line import PROJECT
 
 FRAMES = 30
@@ -48,6 +49,7 @@ def test_equal_frame_by_frame(game: str) -> None:
         start.begin(console, number, timer)
     random, both = np.random.default_rng(0), np.ones(2, np.bool_)
     assert (console.game[:, GAME.LIVES] == ale.lives()).all()
+    assert [action.value for action in ale.getLegalActionSet()] == [*LEGAL.get(game, range(18))]
     for _ in range(FRAMES):
         action = int(random.choice(start.actions))
         reward = ale.act(action)

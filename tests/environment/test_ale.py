@@ -174,9 +174,9 @@ def test_a_vector_of_games_equals_single_games() -> None:
     assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps)
 
 
-def play_fixed(game: str, **settings: Any) -> list[Step]:
+def play_fixed(game: str, count: int = 200, **settings: Any) -> list[Step]:
     environment = games(game=game, random_starts=0, training=False, **settings)
-    actions = ((t * t // 7 + t // 5) % environment.actions for t in range(200))
+    actions = ((t * t // 7 + t // 5) % environment.actions for t in range(count))
     return [environment.reset(), *(environment.step(np.array([action])) for action in actions)]
 
 
@@ -204,7 +204,7 @@ def area_weights(source: int, target: int) -> NDArray[np.float64]:
 ])  # fmt: skip
 def test_a_pixel_is_the_mean_of_its_area(game: str, size: tuple[int, int]) -> None:
     """Resized in float64; only a tie may be rounded either way."""
-    steps = play_fixed(game, color_averaging=False, screen_width=size[0], screen_height=size[1])
+    steps = play_fixed(game, 40, color_averaging=False, screen_width=size[0], screen_height=size[1])
     actions = np.array([step.actions[0] for step in steps[1:]])
     native = plain_steps(actions, game=game, training=False, random_starts=0)
     frames = np.concatenate([step.screens for step in native])  # [T, source rows, source columns]

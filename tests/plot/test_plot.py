@@ -89,14 +89,18 @@ def test_runs_differ_in_color_and_phases_in_style_and_share_a_legend() -> None:
 
 def test_steps_and_hours_come_from_the_csv() -> None:
     seeds = [read_run(ORIGINAL, "pong") for _ in range(3)]
-    for name, column, unit in (("steps", "total_train_steps", 1), ("hours", "total_time", 3600)):
+    for name, column, unit in (
+        ("steps", "total_train_steps", 1),
+        ("minutes", "total_time", 60),
+        ("hours", "total_time", 3600),
+    ):
         (line,) = panel_of(seeds[:1], View(["meanq"], ["test"], AXES[name])).lines
         assert line.x.tolist() == (seeds[0].columns[column][seeds[0].phases == "test"] / unit).tolist()
     for factor, one in zip((1, 5, 2), seeds, strict=True):
         one.columns["total_time"] *= factor
     line = panel_of(seeds, View(["meanq"], ["test"], AXES["hours"])).lines[0]
-    times = seeds[2].columns["total_time"][seeds[2].phases == "test"] / 3600
-    assert line.x.tolist() == times.tolist()  # the median of their times
+    median = seeds[2].columns["total_time"][seeds[2].phases == "test"] / 3600
+    assert line.x.tolist() == median.tolist()  # the median of their times
 
 
 def test_references_are_levels_beside_the_rewards_alone() -> None:

@@ -126,7 +126,8 @@ def test_returns_are_of_the_greedy_values_of_the_states_played(monkeypatch: Patc
 
 @pytest.mark.parametrize("words", [
     f"record {SNAPSHOT} --exploration_rate_test 0.125", f"nvis {SNAPSHOT} --exploration_rate_test 0.125",
-    f"test {SNAPSHOT} --play_games 1 --exploration_rate_test 0.125", f"resume {SNAPSHOT} --epochs 3 --exploration_rate_start 0.5",
+    f"test {SNAPSHOT} --play_games 1 --exploration_rate_test 0.125",
+    f"resume {SNAPSHOT} --epochs 3 --exploration_rate_start 0.5",
 ])  # fmt: skip
 def test_a_verb_plays_by_the_weights_of_the_snapshot(words: str, finished: Path, monkeypatch: Patch) -> None:
     """And at the ε of its settings; what `resume` refills the memory with is no random play either."""
