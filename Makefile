@@ -3,11 +3,12 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 python := .venv/bin/python
 
-.PHONY: help test nightly lint docs bench soak tables coverage wheel lock dev
+.PHONY: help test nightly extras lint docs bench soak tables coverage wheel lock dev
 
 help:
 	@echo "make test      all checks: lint, documentation, tests"
 	@echo "make nightly   the long checks: benchmarks, distribution, commands of the documentation"
+	@echo "make extras    the tests of ONNX files, of the Hugging Face Hub and of a tracker"
 	@echo "make lint      style, format, types and the size of the code only"
 	@echo "make docs      build the documentation in build/site, and check all links"
 	@echo "make bench     run the main benchmarks"
@@ -47,13 +48,22 @@ soak: dev
 tables: dev
 	$(python) scripts/tables.py
 
-# Coverage has an environment of its own that includes the packages of .venv, so only this target installs it.
-# Two tests of failing disks report errors of coverage itself, which also writes to these disks.
+# Two environments of their own include the packages of .venv: that of the extras' tests, and that of coverage.
 site := import sysconfig; print(sysconfig.get_path("purelib"))
+define environment
+@[[ -e $(1)/bin/python ]] || { $(python) -m venv --without-pip $(1) && \
+	$(python) -c '$(site)' >"$$($(1)/bin/python -c '$(site)')/packages.pth"; }
+$(python) -m pip --python $(1)/bin/python install --quiet $(2)
+endef
+
+packages := ".[hub,onnx,trackio]"
+extras: dev
+	$(call environment,.venv-extras,$(packages))
+	.venv-extras/bin/python -m pytest tests/test_hub.py tests/test_verbs.py tests/statistics
+
+# Two tests of failing disks report errors of coverage itself, which also writes to these disks.
 coverage: dev
-	@[[ -e .venv-coverage/bin/coverage ]] || { $(python) -m venv --without-pip .venv-coverage && \
-		$(python) -c '$(site)' >"$$(.venv-coverage/bin/python -c '$(site)')/packages.pth" && \
-		$(python) -m pip --python .venv-coverage/bin/python install --quiet pytest-cov; }
+	$(call environment,.venv-coverage,pytest-cov)
 	-.venv-coverage/bin/python -m pytest --cov --cov-report= -o timeout=3600 tests/cluster
 	.venv-coverage/bin/python -m pytest --cov --cov-append --cov-report=term-missing:skip-covered \
 		-o timeout=3600 --numprocesses logical --dist worksteal --ignore tests/cluster
