@@ -255,7 +255,7 @@ class DQN:
 
 def main() -> None:
     """Alternate training and tests, and print the score of each test."""
-    parser = argparse.ArgumentParser(description="Deep Q-learning of one Atari game.")
+    parser = argparse.ArgumentParser("dqn.sh", description="Deep Q-learning of one Atari game.")
     parser.add_argument("game", choices=ale_py.roms.get_all_rom_ids(), metavar="game", help="such as pong")
     for one in fields(Settings):
         about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
@@ -272,7 +272,7 @@ def main() -> None:
     except Exception as error:
         if not (settings.load or isinstance(error, OSError | MemoryError)):
             raise  # a fault of this page, such as of your own change
-        wrong = error if isinstance(error, OSError | MemoryError) else "these are no weights of this network"
+        wrong = error if isinstance(error, OSError | MemoryError) else "not the weights of this network"
         parser.exit(2, f"--replay_size, --save or --load {settings.load!r}: {wrong}\n")
     torch.set_num_threads(1)  # on a busy machine several are slower
     training = agent.train()

@@ -58,7 +58,7 @@ def main(words: list[str] | None = None) -> None:
     left = max(0, given.trials - len(study.trials))
     study.optimize(score, left, catch=(simple_dqn.UserError, ValueError))
     if not study.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
-        parser.exit(2, "no trial was completed, as said above: mend it and raise --trials\n")
+        parser.exit(2, "no trial completed: fix the errors above, then raise --trials\n")
     print(f"./train.sh {given.game} best --config {folder}/{study.best_trial.number}.yaml")
 
 

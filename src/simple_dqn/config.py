@@ -112,7 +112,7 @@ class NetworkConfig:
 
     learning_rate: float = option(0.00025, "learning rate of the optimizer; Adadelta has none", above=0)
     learning_rate_end: float = option(0.00005, "learning rate to which it falls linearly", above=0)
-    learning_rate_decay_updates: int = option(0, "updates until that; 0: none", 0, share_of="updates")
+    learning_rate_decay_updates: int = option(0, "updates until that rate; 0: never", 0, share_of="updates")
     discount_rate: float = option(0.99, "discount factor γ per step", 0, 1)
     trace_decay: float = option(0.65, "with --schedule rollouts: λ of the returns; 0: one-step targets", 0, 1)
     batch_size: int = option(32, "transitions in a minibatch", 1)
@@ -133,11 +133,11 @@ class NetworkConfig:
     target_rule: str = choice(REGISTERED["target_rule"],
         "value of the next state in a target; double: of the online network's action; munchausen: adds the "
         "policy's scaled log-probability to the reward")
-    munchausen_alpha: float = option(0.9, "scale of that added reward", 0, 1)
+    munchausen_alpha: float = option(0.9, "scale of Munchausen's added reward", 0, 1)
     munchausen_tau: float = option(0.03, "temperature of the softmax policy, in Q-values", above=0)
     munchausen_floor: float = option(-1.0, "lower bound of the log-probability term", maximum=0)
     noisy: bool = option(False, "explore by learned noise in the dense layers (noisy networks)")
-    noisy_sigma: float = option(0.5, "initial scale σ₀ of that noise", above=0)
+    noisy_sigma: float = option(0.5, "initial scale σ₀ of the noise of noisy layers", above=0)
     distributional: str = choice("none c51 quantile iqn",
         "learn distributions of returns: atoms, quantiles, or quantiles at random fractions")
     atoms: int = option(51, "atoms of c51", 2, 1024)
@@ -168,7 +168,7 @@ class AgentConfig:
         "game i of N explores in training with ε ** (1 + SPREAD i / (N - 1)); 0: all games alike", 0, 100)
     exploration_rate_test: float = option(0.05, "ε in tests", 0, 1)
     train_frequency: int = option(4, "steps between updates", 1)
-    train_repeat: int = option(1, "updates at a time", 1)
+    train_repeat: int = option(1, "updates every train_frequency steps", 1)
     target_steps: int = option(10_000, "steps between copies to the target network; 0: no such network", 0)
     schedule: str = choice("serial concurrent overlapped rollouts",
         "order of acting and learning; concurrent: act by the target network while the other learns; "
@@ -190,21 +190,21 @@ class RunConfig:
         "steps of a test; with several games, all but one are then played to their end", 0)
     epochs: int = option(200, "epochs of the whole run", 0)
     start_epoch: int = option(0, "number of the epoch after which the run starts", 0)
-    play_games: int = option(0, "play this many games, and do nothing else", 0)
+    play_games: int = option(0, "play this many games, then stop", 0)
     load_weights: str | None = option(None, "snapshot with the initial weights", local=True)
     save_weights_prefix: str | None = option(None, "snapshots are written to PREFIX_EPOCH.pkl", local=True)
     checkpoint_minutes: float = option(10, "minutes between checkpoints; 0: one per epoch", 0, local=True)
-    checkpoint_steps: int = option(50_000, "the same in steps, for games that cannot be saved", 0)
+    checkpoint_steps: int = option(50_000, "steps between checkpoints, for games that cannot be saved", 0)
     keep: int | str = option(2, "checkpoints to keep; best: 2, and the snapshot of the best test", 1,
         choices=("best",), local=True)
     csv_file: str | None = option(None, "file for the statistics, one row per phase", local=True)
     tensorboard: bool | str = option(False, "also write TensorBoard files, beside the CSV; true: scalars",
         choices=("scalars", "histograms"))
     track: str = choice(REGISTERED["track"], "also write to a tracker (docs/guide.md)", local=True)
-    visualization_filters: int = option(4, "filters of each layer on the page of nvis", 1, 64)
-    visualization_file: str | None = option(None, "HTML file for that page", local=True)
+    visualization_filters: int = option(4, "filters per layer on the page of nvis.sh", 1, 64)
+    visualization_file: str | None = option(None, "HTML file that nvis.sh writes", local=True)
     random_seed: int | None = option(None, "seed; by default a random one is drawn", 0, group="Common")
-    log_level: str = choice("INFO DEBUG WARNING ERROR CRITICAL", "least severe messages", group="Common")
+    log_level: str = choice("INFO DEBUG WARNING ERROR CRITICAL", "lowest level of the messages shown", group="Common")
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class ClusterConfig:
     cluster: str = option("none", "where actors play: local, this machine; auto, the Ray cluster of this "
         "machine; or the ADDRESS of a head, such as 10.0.0.1:6379", local=True)
     actors: int = option(1, "actors, each a process with --workers games", 1, 100_000, local=True)
-    chunk_steps: int = option(50, "steps of a game between versions of the weights", 1, 100_000, local=True)
+    chunk_steps: int = option(50, "steps of each game in a trajectory", 1, 100_000, local=True)
     weights_every: int = option(100, "updates between the versions of the weights for actors", 1, local=True)
 
     @property

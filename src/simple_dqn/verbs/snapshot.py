@@ -100,7 +100,7 @@ def _parser(program: str) -> Parser:
             count, text = None if action == "convert" else "?", "the file or folder to write"
             one.add_argument("target", type=Path, nargs=count, metavar="OUT", help=text)
         if action in ("show", "convert"):
-            one.add_argument("--game", help="the game of one of Neon's whose file is not named after it")
+            one.add_argument("--game", help="the game of a Neon snapshot whose file name does not contain it")
         if action == "convert":
             text = "write matrices and filters in float16: half the size"
             one.add_argument("--float16", action="store_true", help=text)

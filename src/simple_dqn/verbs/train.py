@@ -61,8 +61,10 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags of `train` in `arguments`, by name, over those of the file of `--config`."""
     parser = parser_for(program, "Train a deep Q-network on a game.", "pong --epochs 10")
     parser.add_argument("game", nargs="?", help=play.GAME)
-    parser.add_argument("label", nargs="?", help="kept in the names of the snapshots and the CSV")
-    parser.add_switch("resume", "go on from the run's last checkpoint if there is one (default: false)")
+    parser.add_argument(
+        "label", nargs="?", metavar="[LABEL]", help="added to the names of the snapshots and the CSV"
+    )
+    parser.add_switch("resume", "continue from the run's last checkpoint, if any (default: false)")
     parser.add_presets()
     flags = parser.parse(arguments)
     file = flags.pop("config", {})
@@ -140,8 +142,8 @@ def begin(config: Config, writers: Sequence[Writer] = ()) -> None:
 
 
 def resume(arguments: Sequence[str], program: str) -> None:
-    """Go on with a run from one of its snapshots, or from the folder of its checkpoints."""
-    about = "Go on with a training run from one of its snapshots."
+    """Continue a run from the folder of its checkpoints, or from one of its snapshots."""
+    about = "Continue a training run from its checkpoint or a snapshot."
     text = f"{play.SNAPSHOT}, or the folder snapshots/pong_checkpoint"
     given = parser_for(program, about, "snapshots/pong_checkpoint", snapshot=text).parse(arguments)
     if "play_games" in given:
