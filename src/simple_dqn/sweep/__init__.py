@@ -49,7 +49,7 @@ NOT_OF_A_FILE = (*UNSHARED, "backend", "environment")
 
 def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags by name; `games` are those named, then the suite, if any."""
-    description = "Train games with several settings and seeds, and compare them; `compare` takes CSVs that exist."
+    description = "Train games with several settings and seeds, and compare them; `compare` reads CSVs."
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add = parser.add_argument
     add("games", nargs="*", metavar="GAME", help="as for train.sh")

@@ -263,14 +263,14 @@ def record(arguments: Sequence[str], program: str) -> None:
     fixed = {**ONE_GAME, "play_games": 1}
     example = f"{AGENT} --overlay"
     parser = parser_for(program, about, example, fixed, snapshot=SNAPSHOT, most_used=PLAYING_HELP)
-    parser.add_argument("--format", choices=tuple(FORMATS), help="kind of film (default: mov)")
-    parser.add_switch("overlay", "draw Q-values and where the network looks into the film (default: false)")
+    parser.add_argument("--format", choices=tuple(FORMATS), help="kind of video (default: mov)")
+    parser.add_switch("overlay", "draw Q-values and where the network looks into the video (default: false)")
     parser.add_switch("keep_frames", "keep each frame, too: PNG files in videos/NAME (default: false)")
     given, path, snapshot = read_agent(parser, arguments)
     track = given.pop("track", "none")
     config = settings_of_agent(path, snapshot, given, fixed)
     if not config.run.play_games:
-        raise UserError("--play_games 0 leaves nothing to film: give at least 1")
+        raise UserError("--play_games 0 leaves nothing to record: give at least 1")
     _check_shown(config)
     prefix, videos, kind = run_of(path, snapshot), home() / "videos", given.get("format", "mov")
     name = prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game  # the game, and the label

@@ -92,7 +92,7 @@ def _parser(program: str) -> Parser:
         "show": "print the settings and layers of a snapshot",
         "convert": "write a snapshot, Neon's or ours, in our format",
         "export": "write the network as an ONNX file, or the weights as safetensors, for other programs",
-        "card": "write a folder with a model card, a film and the settings, for the Hugging Face Hub",
+        "card": "write a folder with a model card, a video and the settings, for the Hugging Face Hub",
     }.items():
         one = actions.add_parser(action, help=text)
         one.add_argument("source", metavar="FILE", help=play.SNAPSHOT)
@@ -220,7 +220,7 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
     try:
         play.film(filmed, folder / "replay.mp4", None, "mp4", False)
     except UserError as error:  # an agent that observes numbers plays games that nobody can draw
-        logging.getLogger(__name__).warning("The card has no film: %s", error)
+        logging.getLogger(__name__).warning("The card has no video: %s", error)
         film = ""
     if curve := curve_of(path, content):
         with redirect_stdout(io.StringIO()):

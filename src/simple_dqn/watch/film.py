@@ -136,7 +136,7 @@ class Recording(FrameFollower):
         self._film, self._screens = film, screens
         tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after a step
         steps, size = self.follow(player, games), bar_size()
-        for _ in tqdm(steps, "filming", unit=" steps", leave=False, disable=None, **size):
+        for _ in tqdm(steps, "recording", unit=" steps", leave=False, disable=None, **size):
             if number := signal():
                 raise KeyboardInterrupt(number)
 
