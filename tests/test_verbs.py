@@ -143,6 +143,8 @@ def test_test_reports_by_protocol(home: Path, capsys: Capsys) -> None:
     path = save(home / "ALE_Pong-v5_3.pkl", environment="gym", game="ALE/Pong-v5", random_starts=30)
     outcome = outcome_of(path, "--protocol nature --play_games 1 --max_game_frames 100")
     assert {"protocol": "nature", "random_starts": 0, "random_start_frames": 30}.items() <= outcome.items()
+    outcome = outcome_of(path, "--protocol nature --play_games 1 --max_game_frames 100 --random_starts 5")
+    assert {"protocol": "nature", "random_starts": 5, "random_start_frames": 0}.items() <= outcome.items()
 
 
 def test_half_a_test_is_told_and_not_kept(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
