@@ -31,6 +31,8 @@ def main(words: list[str] | None = None) -> None:
     flags = [part for word in others for part in word.split("=", 1)]
     if len(flags) % 2:
         parser.error("give each flag a value, such as --noisy true")
+    if own := {"--csv_file", "--save_weights_prefix"} & {*flags}:
+        parser.error(f"leave out {own.pop()}: each trial has a CSV of its own, and no snapshots")
     settings: dict[str, Any] = {"epochs": 10, "random_seed": 1}
     settings |= {flag.strip("-"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
     folder = Path("results", "tune", Path(given.game).stem)

@@ -201,6 +201,14 @@ def test_a_run_that_stopped_before_its_first_step_goes_on(home: Path) -> None:
     assert [row["phase"] for row in rows(home / "results" / "catch.csv")] == ["test", "test"]
 
 
+def test_a_run_that_began_with_other_weights_goes_on_with_its_own(snapshot: Path, home: Path) -> None:
+    assert home
+    for epochs in (1, 2):
+        flags: dict[str, Any] = {**CATCH, "epochs": epochs, "load_weights": snapshot}
+        run = simple_dqn.train("catch", resume=True, **flags)
+    assert len(run.snapshots) == 2
+
+
 def test_a_resumed_run_says_where_its_files_are_and_has_its_preset_as_the_game_has_it(home: Path) -> None:
     settings: dict[str, Any] = {**CATCH, "test_steps": 40, "keep": "best"}
     first = simple_dqn.train("catch", csv_file=home / "other" / "x.csv", **settings)
@@ -460,7 +468,7 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     with pytest.raises(simple_dqn.UserError, match="--sampler counting is not registered"):
         simple_dqn.train("catch", **{**CATCH, "network": "tiny", "epochs": 2, "resume": True})
     REGISTERED["network"].remove("tiny")
-    with pytest.raises(simple_dqn.UserError, match="invalid choice: 'tiny'"):
+    with pytest.raises(simple_dqn.UserError, match="--network tiny is not registered"):
         simple_dqn.load(run.snapshots[0])
     # A known entry is replaced.
     known = list(REGISTERED["target_rule"])

@@ -302,7 +302,7 @@ def test_a_card_of_a_game_that_nobody_can_draw_has_no_film(
 
     monkeypatch.setattr("simple_dqn.verbs.play.film", fail)
     Path("snapshots/catch_1.pkl").rename("my: #1.pkl")
-    assert "no film: there is no" in told("snapshot", "card", "my: #1.pkl", "card", "--games", "1")
+    assert "no video: there is no" in told("snapshot", "card", "my: #1.pkl", "card", "--games", "1")
     text = Path("card/README.md").read_text()
     assert yaml.safe_load(text.split("---\n")[1])["model-index"][0]["name"] == "my: #1"
     assert "replay.mp4" not in text

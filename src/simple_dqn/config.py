@@ -21,7 +21,7 @@ INF = math.inf
 def option(default: Any, text: str, minimum: float = -INF, maximum: float = INF, **more: Any) -> Any:
     """Return a dataclass field that is a setting, with its `text` for `--help` and its limits.
 
-    `more` has `above`: an exclusive lower limit; `endless`: infinity is allowed; `group`: the heading in
+    `more` has `above`: an exclusive lower limit; `endless`: any size is allowed; `group`: the heading in
     `--help`, if it is not that of the dataclass; `local`: it concerns this machine, and snapshots leave it
     out; `share_of`: "steps" or "updates": a share of the whole run's is allowed.
     """
@@ -48,7 +48,7 @@ REGISTERED: dict[str, list[str]] = {
     "target_rule": ["max", "double", "munchausen"],
     "track": ["none", "wandb", "trackio"],
 }
-EXTENSIBLE = ("sampler", "target_rule")  # a snapshot may have names that are not registered here; see `rules`
+EXTENSIBLE = ("network", "sampler", "target_rule")  # a snapshot's may not be registered here; see `rules`
 AUTO = ("network", "observation")  # `auto` keeps the value of the layer below
 
 
@@ -203,7 +203,7 @@ class RunConfig:
     track: str = choice(REGISTERED["track"], "also write to a tracker (docs/guide.md)", local=True)
     visualization_filters: int = option(4, "filters per layer on the page of nvis.sh", 1, 64)
     visualization_file: str | None = option(None, "HTML file that nvis.sh writes", local=True)
-    random_seed: int | None = option(None, "seed; by default a random one is drawn", 0, group="Common")
+    random_seed: int | None = option(None, "seed; by default it is drawn", 0, group="Common", endless=True)
     log_level: str = choice("INFO DEBUG WARNING ERROR CRITICAL", "least level of messages", group="Common")
 
 
@@ -373,7 +373,7 @@ def convert(name: str, word: str) -> Any:
 
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")  # with surrogates Python marks bytes that are not UTF-8
-LARGEST = 3e38  # a number that 32-bit floats have
+LARGEST, MOST_WHOLE = 3e38, 10**18  # numbers that float32 and int64 have
 YES, NO = ("yes", "true", "t", "1"), ("no", "false", "f", "0")
 
 
@@ -381,6 +381,7 @@ def number(kind: Any, word: str, **limits: Any) -> Any:
     """Return `word` as an int or float within the limits of `option`, or raise ArgumentTypeError."""
     least, most, above = (limits.get(*one) for one in (("minimum", -INF), ("maximum", INF), ("above", -INF)))
     endless = limits.get("endless")
+    most = min(most, MOST_WHOLE) if kind is int and not endless else most
     shown = word if len(word) <= 40 else f"{word[:40]}..."
     try:
         value = float(word)

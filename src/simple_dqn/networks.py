@@ -49,6 +49,7 @@ def orthogonal(rng: np.random.Generator, shape: tuple[int, ...], _inputs: int) -
     return 2**0.5 * (q if rows >= columns else q.T).reshape(shape)
 
 
+MOST_WEIGHTS = 1 << 25  # of a dense layer: a snapshot has at most 128 MiB
 COSINES = 64  # n of the embedding of fractions (Dabney et al. 2018b, equation 4)
 
 # Initial weights, by --initializer; auto: those of the network.
@@ -365,7 +366,8 @@ def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> M
 def _features(convolutions: Modules, *state_shape: int) -> int:
     """Return the outputs of `convolutions` for a state (S, H, W); 0: a filter is larger than its input."""
     try:
-        return int(nn.Sequential(copy.deepcopy(convolutions)).eval()(torch.zeros(1, *state_shape)).numel())
+        layers = nn.Sequential(copy.deepcopy(convolutions)).eval().to("meta")  # which computes shapes alone
+        return int(layers(torch.zeros(1, *state_shape, device="meta")).numel())
     except RuntimeError:
         return 0
 
@@ -376,6 +378,9 @@ def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, actions: int
     modules = Modules()
     for number, layer in enumerate((each for each in spec.layers if isinstance(each, Dense)), 1):
         name = f"dense{number}"
+        if features * layer.units > MOST_WEIGHTS:
+            remedy = "lower --screen_width and --screen_height, or choose a smaller --network"
+            raise UserError(f"a layer would have {features * layer.units:,} weights, too many: {remedy}")
         modules[name] = linear(features, layer.units, bias=spec.biases and config.normalization == "none")
         modules.update(_norm(config, name, layer.units, nn.BatchNorm1d))
         modules[f"{name}_relu"] = nn.ReLU(inplace=True)

@@ -16,6 +16,11 @@ from simple_dqn.networks import Network, copy_arrays, write_tensors
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.types import CheckpointState
 
+# What an optimizer keeps for each weight, of the weight's shape, beside its number of steps.
+SLOTS = {
+    "rmsprop": ("sum",), "adadelta": ("square_avg", "acc_delta"),
+    "adam": ("exp_avg", "exp_avg_sq"), "radam": ("exp_avg", "exp_avg_sq"),
+}  # fmt: skip
 AVERAGE_EVERY = 16  # updates between two additions to the mean: one takes a tenth of the time of an update
 
 
@@ -181,8 +186,11 @@ class MasterWeights:
         """
         slots, restored = state["slots"], []
         for name, weight in self.weights.items():
-            shapes = {values.shape for values in slots[name].values() if isinstance(values, np.ndarray)}
-            if len({*map(frozenset, slots.values())}) > 1 or shapes - {(), (1,), tuple(weight.shape)}:
+            shapes = {slot: np.shape(values) for slot, values in slots[name].items()}
+            right, step = dict.fromkeys(SLOTS[self._kind], tuple(weight.shape)), shapes.pop("step", None)
+            unused = not slots[name] and all(not own for own in slots.values())
+            counted = step in ((), (1,)) and np.min(slots[name]["step"]) >= 0
+            if not unused and (shapes != right or not counted):  # PyTorch's kernels do not check it
                 raise ValueError(f"the optimizer's state of {name} is not that of these weights")
             restored.append({slot: _tensor_like(weight, values) for slot, values in slots[name].items()})
         whole = self._optimizer.state_dict() | {"state": dict(enumerate(restored))}

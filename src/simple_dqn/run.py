@@ -27,7 +27,7 @@ from simple_dqn.snapshot.checkpoint import check_form, copied
 from simple_dqn.statistics import Statistics, Writer
 from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter
 from simple_dqn.statistics.writers import TRACKERS, Console, TensorboardWriter
-from simple_dqn.types import CheckpointState, Experience, States
+from simple_dqn.types import CONTEXT, CheckpointState, Experience, States, observation_dtype
 
 if TYPE_CHECKING:
     from simple_dqn.dqn import DeepQNetwork
@@ -166,7 +166,7 @@ class Run:
         """Restore what `get_state` returned, and fill the replay memory with `experience`."""
         self._schedule.set_state(state["schedule"])
         self.phase = Phase.of(state)
-        self.agent.set_state(state["agent"], experience)
+        self.agent.set_state(state["agent"], self._checked(experience))
         if self._tester and state["tester"]:
             self._tester.set_state(state["tester"])
         self._statistics.set_state(state["statistics"])
@@ -174,10 +174,23 @@ class Run:
         running, held = state["statistics"]["running"], self._held_out
         shape = state["agent"]["player"]["states"]["states"].shape
         fits = running is None or (running.shape == shape[:1] and running.dtype == np.float64)
-        if not fits or (held is not None and held.shape[1:] != shape[1:]):
+        if not fits or (held is not None and (held.shape[1:] != shape[1:] or not len(held))):
             raise ValueError("its games or their screens are of another run")
-        if state["statistics"]["tally"]["phase"] not in PHASES:
+        tally = {**state["statistics"]["tally"]}
+        if tally.pop("phase") not in PHASES:
             raise ValueError("its statistics are of no phase")
+        if not all(one is None or isinstance(one, int | float | dict) for one in tally.values()):
+            raise ValueError("its statistics are no numbers")
+
+    def _checked(self, experience: Iterable[Experience]) -> Iterator[Experience]:
+        """Yield the pieces of `experience`; raise ValueError if they are of other games."""
+        games = self.agent.player.environment
+        right = (games.screen_shape, observation_dtype(games.screen_shape))
+        for piece in experience:
+            played = (piece.actions >= CONTEXT) & (piece.actions < games.actions)
+            if (piece.screens.shape[2:], piece.screens.dtype) != right or not played.all():
+                raise ValueError("its experience is of other games")
+            yield piece
 
     def _run(self) -> None:
         """Run the phases up to the last epoch or an interrupt.

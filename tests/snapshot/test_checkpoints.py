@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from simple_dqn import main
 from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.run import Run, make_run
-from simple_dqn.snapshot import CheckpointFolder, DamagedError, Saver, Snapshot, locked, prefix_of
+from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Saver, Snapshot, locked, prefix_of
 from simple_dqn.snapshot.snapshot import read_archive, write_archive
-from simple_dqn.types import CheckpointState
+from simple_dqn.types import CheckpointState, Experience
 from simple_dqn.verbs.train import follows, recorded
 from tests.command_line import Clock, Logs, Patch, Told, catch, train_in
 from tests.replay_memory.test_replay import first_step
@@ -271,7 +272,7 @@ SAMPLER, NETWORK, GAMES = "agent/memory/sampler", "agent/network", "agent/player
 
 
 @pytest.mark.parametrize(("name", "value"), [
-    ("run/statistics/running", lambda _: np.zeros(3)),
+    ("run/statistics/running", lambda _: np.zeros(3)), ("run/held_out", lambda old: old[:0]),
     ("format", 1), ("rows", 1.5), ("held", 10**9), ("chunks", lambda old: old + 1),
     *((f"run/{name}", MISSING) for name in (
         "snapshots/complete", "phase", "flags/environment", "held_out", "statistics/csv", "tester/board",
@@ -292,7 +293,15 @@ SAMPLER, NETWORK, GAMES = "agent/memory/sampler", "agent/network", "agent/player
         f"{NETWORK}/target/output.weight": lambda old: old.T, f"{NETWORK}/training/optimizer": "x",
         "tester/board/scores": lambda old: old.astype(np.int16), "tester/board/running": lambda old: old[:0],
         f"{SAMPLER}/masses": lambda old: -old, f"{SAMPLER}/greatest": 1e40, SAMPLER: {},
+        "statistics/tally/min_game_reward": "x",
+        f"{GAMES}/games/0/paddle": 2.0,
     }.items()),
+    # PyTorch's kernels would read and write beyond these.
+    *((f"run/{NETWORK}/training/slots/output.weight/{name}", value) for name, value in (
+        ("exp_avg", np.zeros((), np.float32)), ("exp_avg_sq", np.zeros(1, np.float32)), ("exp_avg", 1.0),
+        ("step", np.array(-1, np.float32)), ("step", lambda old: np.repeat(old, 3)),
+    )),
+    (f"run/{NETWORK}/training/slots", lambda old: {name: {"step": one["step"]} for name, one in old.items()}),
     (f"run/{SAMPLER}/masses", lambda old: old * math.nan), (f"run/{SAMPLER}/greatest", math.nan),
     (f"run/{SAMPLER}/masses", lambda old: old.astype(np.float32)),
 ])  # fmt: skip
@@ -301,6 +310,22 @@ def test_edited_ones_are_damaged(finished: Path, restore: Callable[[], None], na
     restore()  # a sound one
     edit({name: value})
     with pytest.raises(DamagedError):
+        restore()
+
+
+@pytest.mark.usefixtures("finished")
+@pytest.mark.parametrize("change", [
+    lambda piece: replace(piece, actions=piece.actions + 99),
+    lambda piece: replace(piece, actions=piece.actions - 99),
+    lambda piece: replace(piece, screens=piece.screens[..., :-1]),
+    lambda piece: replace(piece, screens=piece.screens.astype(np.float32)),
+])  # fmt: skip
+def test_experience_of_other_games_is_damaged(
+    restore: Callable[[], None], change: Callable[[Experience], Experience], monkeypatch: Patch
+) -> None:
+    experience = Checkpoint.experience
+    monkeypatch.setattr(Checkpoint, "experience", lambda self: map(change, experience(self)))
+    with pytest.raises(DamagedError, match="of other games"):
         restore()
 
 

@@ -139,7 +139,7 @@ WORDS: list[dict[str, Any]] = [
     {"flags": 7},
     *({"flags": {"frame_skip": value}} for value in (0, 10**400, "four", None, [[[4]]])),
     {"flags": {"screen_width": 10**9}}, {"flags": {"discount_rate": float("nan")}},
-    {"flags": {"learning_rate": 10**40}}, {"flags": {"network": "huge"}},
+    {"flags": {"learning_rate": 10**40}}, {"flags": {"optimizer": "huge"}},
     {"flags": {"environment": "x" * 10_000}}, {"flags": {"backend": "cpu\nERROR all is lost"}},
     {"weights": 3}, {"weights": {"a": 3.5}}, {"weights": {}},
     *({"weights": {"a": {"$array": name}}} for name in ("tree.json", "../../a.npy", ["a"])),

@@ -105,7 +105,8 @@ def locate(game: str) -> tuple[Path, str, str]:
     digest = hashlib.md5(read_file(path, MOST_BYTES, "give a ROM file")).hexdigest()
     name = ALEInterface.isSupportedROM(str(path))
     if name is None and is_snapshot(path):
-        raise UserError(f"{path} is a snapshot, not a game: {command('resume')} {path} trains it further")
+        remedy = f"{command('resume')} {path} trains it further; or unpack it if it is a zip of ROMs"
+        raise UserError(f"{path} is a snapshot, not a game: {remedy}")
     if name is None:
         raise UserError(
             f"{path} (MD5 {digest}) is not a ROM that ALE can play: "

@@ -67,7 +67,9 @@ class CatchGame(Game):
         self._ball_row, self._ball_column, self._paddle = (
             state[name] for name in ("ball_row", "ball_column", "paddle")
         )
-        if not (self._ball_row in range(ROWS) and {self._ball_column, self._paddle} <= set(range(COLUMNS))):
+        columns = self._ball_column, self._paddle
+        whole = all(type(place) is int for place in (self._ball_row, *columns))
+        if not (whole and self._ball_row in range(ROWS) and {*columns} <= set(range(COLUMNS))):
             raise ValueError("the ball or the paddle is outside of the screen")
         super().set_state(state)
 

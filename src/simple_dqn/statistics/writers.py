@@ -102,7 +102,7 @@ class Console(Writer):
         logger.info(words, one.last_exploration_rate or 0.0, one.epoch_time, one.steps_per_second)
         self._seconds[one.phase], more = one.epoch_time, self._epochs - one.epoch
         if one.phase == "train" and more > 0 and one.steps >= self._steps:
-            seconds = more * one.epoch_time + (more + 1) * self._seconds["test"]
+            seconds = min(more * one.epoch_time + (more + 1) * self._seconds["test"], 1e12)
             left, epochs = timedelta(seconds=round(seconds)), f"{more} epoch{'s' if more > 1 else ''}"
             logger.info("  about %s left, for %s", left, epochs)
 

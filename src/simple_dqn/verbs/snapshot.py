@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+import shlex
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -201,7 +202,8 @@ def card(path: Path, content: Snapshot, target: Path, games: int, repo: str | No
         _fill(folder, path, content, games, repo)
         folder.rename(target)
     print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
-    told = f"Nothing was uploaded. To do so: {beside_python('hf')} upload YOUR_NAME/{target.name} {target}"
+    words = " ".join(map(shlex.quote, (f"YOUR_NAME/{target.name}", str(target))))
+    told = f"Nothing was uploaded. To do so: {beside_python('hf')} upload {words}"
     print(printable(f"Uploaded: {command('play')} {hub.push(target, repo)}" if repo else told))
 
 

@@ -122,7 +122,9 @@ def _resume_run(
     shares = [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]
     if shares:
         logger.info("%s is a share of the run as it began, whose number is kept", " and ".join(shares))
+    # The run has other weights by now than those that it began with.
     numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
+    numbers.pop("load_weights", None)  # those of the beginning
     if resumed := resume_latest(prefix, numbers, None, writers, log):
         return resumed
     folder = checkpoint_folder(prefix)
@@ -290,7 +292,9 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     names = (*now.shared_flags(), "emulator", "cluster")
     changed = [name for name in names if was[name] != settings[name]]
     for name in changed:
-        if name in rules.CHECKPOINT_SHAPE or (name == "cluster" and "none" in (was[name], cluster)):
+        other_weights = name == "datatype" and "float64" in (was[name], settings[name])
+        other_loop = name == "cluster" and "none" in (was[name], cluster)
+        if name in rules.CHECKPOINT_SHAPE or other_weights or other_loop:
             change = f"--{name} {was[name]} and cannot continue with {settings[name]}"
             remedy = f"leave out --{name}, or start a new run with another label"
             raise UserError(f"the run was started with {change}: {remedy}")
@@ -351,8 +355,9 @@ def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
     parser.add_argument("game", help=play.GAME)
     config = settle(resolve(named(parser.parse(arguments)), None, fixed))
     play.check_weights(config)
-    profiler = cProfile.Profile()
-    with Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
+    profiler, prefix = cProfile.Profile(), config.run.save_weights_prefix
+    lock = locked(Path(prefix)) if prefix else nullcontext()
+    with lock, Interrupt() as interrupt, closing(make_run(config, interrupt)) as run:
         play.load_weights(config.run.load_weights, run.agent.player.environment, run.agent.network)
         profiler.runcall(run.begin)
     path = home() / "results" / f"{play.run_name(config, f'profile_{phase}')}.prof"
