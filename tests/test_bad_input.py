@@ -149,6 +149,7 @@ sweep pong --backend gpu => --backend gpu | --gpus_per_run
 sweep pong --name ../x => --name '../x' | folder's name
 sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 | is too large: lower it
 sweep pong --compare 'a=--threads 2' => --threads is not for a sweep
+sweep pong --compare 'a=--import x.py' => --import is for all settings
 sweep pong --compare a= 'a=--double true' => two settings of --compare have the same name
 sweep pong --compare 'a=--backend gpu' => --backend gpu | --gpus_per_run
 sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config

@@ -283,6 +283,18 @@ seaquest = partial(
 )
 
 
+def test_sound_ends_where_its_file_is_full(tmp_path: Path, monkeypatch: Patch, caplog: Logs) -> None:
+    monkeypatch.setattr("simple_dqn.environment.atari.MOST_SOUND", 4096)
+    environment = games(game="pong", random_starts=0, record_sound_filename=str(tmp_path / "x.wav"))
+    environment.reset()
+    for _ in range(10):
+        environment.step(np.zeros(1, np.int64))
+    environment.close()
+    assert "sound ends here" in caplog.text
+    with wave.open(str(tmp_path / "x.wav")) as file:
+        assert file.getnframes() == 4096 + 512
+
+
 # Settings, and the numbers of processes that a state comes from and goes to.
 @pytest.mark.parametrize(("settings", "processes"), [
     ({"color_averaging": True}, (0, 0)), ({"repeat_action_probability": 0.9}, (2, 0)),  # matters for long

@@ -33,6 +33,7 @@ MOST_BYTES = 128 << 20  # of a ROM, or of a snapshot given by mistake
 MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
 RESTART = -1  # in the list of calls: the console's reset, which is no action
 SAMPLE_RATE = 30_720  # samples of sound a second: 512 in each of 60 frames
+MOST_SOUND = 2**32 - 2**16  # samples of a WAV file, of a byte each
 CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms
 
 
@@ -253,6 +254,9 @@ class AtariGame(Game):
         reward: int = self._ale.act(action)
         if self._sound:
             self._sound.writeframes(self._ale.getAudio().tobytes())
+            if self._sound.tell() > MOST_SOUND:
+                logger.warning("The recording of sound ends here: a WAV file has at most 4 GiB")
+                self.close()
         if self._watcher:
             seen, sound = self._ale.getScreenRGB(), self._ale.getAudio()
             self._watcher(Frame(seen, sound, self._ale.lives(), reward))

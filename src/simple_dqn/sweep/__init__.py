@@ -178,6 +178,8 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
         raise argparse.ArgumentTypeError(f"{word!r} is no setting: give NAME=FLAGS")
     parser = command_line.parser_of_settings("sweep", "")
     parser.add_presets(file=False)
+    if "--import" in line:
+        raise argparse.ArgumentTypeError(f"{name}: --import is for all settings: give it before --compare")
     try:
         return name, parser.parse(shlex.split(line))
     except (UserError, ValueError) as error:
