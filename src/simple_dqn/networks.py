@@ -379,7 +379,7 @@ def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, actions: int
     for number, layer in enumerate((each for each in spec.layers if isinstance(each, Dense)), 1):
         name = f"dense{number}"
         if features * layer.units > MOST_WEIGHTS:
-            remedy = "lower --screen_width and --screen_height, or choose a smaller --network"
+            remedy = "choose a smaller --network, or lower --screen_width and --screen_height of screens"
             raise UserError(f"a layer would have {features * layer.units:,} weights, too many: {remedy}")
         modules[name] = linear(features, layer.units, bias=spec.biases and config.normalization == "none")
         modules.update(_norm(config, name, layer.units, nn.BatchNorm1d))

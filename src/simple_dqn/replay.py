@@ -231,10 +231,8 @@ class CompressedScreens(HostScreens):
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, ...]) -> None:
         """Create storage for `rows` screens of each game; memory is allocated as they are written."""
         super().__init__(0, games, screen_shape)
-        self._games, self._size = (
-            games,
-            math.prod(screen_shape) * observation_dtype(screen_shape).itemsize,
-        )  # bytes
+        self._games = games
+        self._size = math.prod(screen_shape) * observation_dtype(screen_shape).itemsize  # bytes
         self._blocks = [b""] * (rows * games)  # [T * E], LZ4 blocks; empty: none yet
         self._block_bytes = 0  # of all blocks
         self._unchecked_bytes = CHECK_BYTES  # of the blocks since the latest look at the free memory

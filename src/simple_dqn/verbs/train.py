@@ -122,9 +122,8 @@ def _resume_run(
     shares = [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]
     if shares:
         logger.info("%s is a share of the run as it began, whose number is kept", " and ".join(shares))
-    # The run has other weights by now than those that it began with.
     numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
-    numbers.pop("load_weights", None)  # those of the beginning
+    numbers.pop("load_weights", None)  # The run has other weights by now than those that it began with.
     if resumed := resume_latest(prefix, numbers, None, writers, log):
         return resumed
     folder = checkpoint_folder(prefix)
