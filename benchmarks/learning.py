@@ -47,8 +47,8 @@ def after_each_epoch(run: RunData, games: int) -> list[Progress]:
     finished: list[tuple[float, float]] = []  # for each epoch, the number of games and their mean
     progress = []
     columns = [np.nan_to_num(run.columns[name][run.phases == "train"]).tolist() for name in COLUMNS]
-    for played, mean, seconds, steps, updates in zip(*columns, strict=True):
-        finished.append((played, mean))
+    for *latest, seconds, steps, updates in zip(*columns, strict=True):
+        finished.append((latest[0], latest[1]))
         count, points = 0.0, 0.0
         for played, mean in reversed(finished):
             if count >= games:

@@ -33,7 +33,7 @@ from simple_dqn.config import EnvironmentConfig, MemoryConfig
 from simple_dqn.environment import make
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
-from simple_dqn.replay import OTHER_BYTES, CompressedScreens, HostScreens, ReplayMemory
+from simple_dqn.replay import HostScreens, ReplayMemory
 from simple_dqn.types import Mask, Step
 
 SIZES = (10_000, 100_000)
@@ -132,13 +132,6 @@ def resident_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def bytes_of(memory: ReplayMemory) -> int:
-    """Return the size of a full memory in bytes, without its sampler."""
-    screens = memory._screens
-    kept = screens.nbytes if isinstance(screens, CompressedScreens) else screens._screens.nbytes
-    return int(kept) + OTHER_BYTES * memory.count
-
-
 def add(_: Namespace) -> None:
     """Print the time to add a step."""
     rows = []
@@ -160,7 +153,7 @@ def sample_row(replay_size: int) -> tuple[str, ...]:
     times = [microseconds(partial(memory.sample, batch), 2000) for batch in BATCHES]
     slow = [microseconds(partial(loop.sample, batch), 500) for batch in BATCHES]
     figures = [f"{value:.0f}" for pair in zip(times, slow, strict=True) for value in pair]
-    return f"{replay_size:,}", *figures, f"{bytes_of(memory) / replay_size:.0f}", f"{resident / 1e9:.2f}"
+    return f"{replay_size:,}", *figures, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
 
 
 def sample(arguments: Namespace) -> None:
@@ -185,7 +178,7 @@ def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tup
     resident = resident_bytes() - resident
     stored = microseconds(each(steps, memory.add), 5000)
     samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
-    return f"{stored:.1f}", *samples, f"{bytes_of(memory) / replay_size:.0f}", f"{resident / 1e9:.2f}"
+    return f"{stored:.1f}", *samples, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
 
 
 def compressed(arguments: Namespace) -> None:

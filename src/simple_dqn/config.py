@@ -204,7 +204,7 @@ class RunConfig:
     visualization_filters: int = option(4, "filters per layer on the page of nvis.sh", 1, 64)
     visualization_file: str | None = option(None, "HTML file that nvis.sh writes", local=True)
     random_seed: int | None = option(None, "seed; by default it is drawn", 0, group="Common", endless=True)
-    log_level: str = choice("INFO DEBUG WARNING ERROR CRITICAL", "least level of messages", group="Common")
+    log_level: str = choice("INFO DEBUG WARNING ERROR CRITICAL", "lowest level to show", group="Common")
 
 
 @dataclass(frozen=True)

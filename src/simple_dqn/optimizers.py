@@ -185,12 +185,13 @@ class MasterWeights:
             ValueError: It is that of other weights.
         """
         slots, restored = state["slots"], []
+        begun = any(slots.values())  # before its first update an optimizer may have no state
         for name, weight in self.weights.items():
             shapes = {slot: np.shape(values) for slot, values in slots[name].items()}
-            right, step = dict.fromkeys(SLOTS[self._kind], tuple(weight.shape)), shapes.pop("step", None)
-            unused = not slots[name] and all(not own for own in slots.values())
-            counted = step in ((), (1,)) and np.min(slots[name]["step"]) >= 0
-            if not unused and (shapes != right or not counted):  # PyTorch's kernels do not check it
+            step = shapes.pop("step", None)
+            right = dict.fromkeys(SLOTS[self._kind], tuple(weight.shape)) if begun else {}
+            counted = not begun or (step in ((), (1,)) and np.min(slots[name]["step"]) >= 0)
+            if shapes != right or not counted:  # PyTorch's kernels do not check it
                 raise ValueError(f"the optimizer's state of {name} is not that of these weights")
             restored.append({slot: _tensor_like(weight, values) for slot, values in slots[name].items()})
         whole = self._optimizer.state_dict() | {"state": dict(enumerate(restored))}

@@ -73,7 +73,8 @@ def test_actors_play_games_of_their_own_and_random_play_has_no_errors() -> None:
 def test_an_actor_ignores_the_learners_own_rule_and_sampler() -> None:
     mine, config = actor(target_rule="mine", sampler="mine", chunk_steps=20)
     weights = make_network(Config.from_flags(CATCH), make_environment(config, training=True)).get_weights()
-    assert mine.play(weights, 1, 0.1).number == 0
+    rows = unpack(mine.play(weights, 1, 0.1).packed)
+    assert rows.actions.shape == (1 + 20, 2)  # after the first screens
 
 
 def test_its_games_and_scores_are_those_of_training() -> None:

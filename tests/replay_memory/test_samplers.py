@@ -1,5 +1,6 @@
 """How transitions are drawn, uniformly and by priority, and what stands in the way."""
 
+import zlib
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -122,6 +123,24 @@ def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: Pa
     minibatch = memory.sample(100)
     prestates = dict(zip(minibatch.actions.tolist(), minibatch.prestates[:, :, 0, 0].tolist(), strict=True))
     assert prestates == {1: [0, 0], 2: [0, 1], 3: [1, 2]}
+
+
+# Sums of what an earlier version drew, which is drawn still.
+DRAWN = {
+    (1, "uniform"): 547958561, (3, "uniform"): 2648757855, (1, "prioritized"): 484131707,
+    (3, "prioritized"): 110901056,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("n_step", "sampler"), DRAWN)
+def test_the_draws_are_what_they_were(n_step: int, sampler: str) -> None:
+    memory, drawn = memory_of(75, n_step=n_step, sampler=sampler), 0
+    for t in range(75, 200):
+        batch = memory.sample(8)
+        drawn = zlib.crc32(batch.numbers.tobytes() + batch.poststates.tobytes(), drawn)
+        feed(memory, now_and_then(range(t, t + 1)), t)
+        memory.update_priorities(batch.numbers, (batch.numbers % 7).astype(np.float32))
+    assert drawn == DRAWN[n_step, sampler]
 
 
 def test_a_minibatch_is_spread_over_the_masses_and_states_to_look_at_are_not() -> None:

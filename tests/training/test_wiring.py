@@ -84,17 +84,14 @@ def test_a_lost_life_ends_an_episode_in_training_alone() -> None:
 
 
 def test_exploration_and_mean_q_are_those_of_the_csv(home: Path, monkeypatch: Patch) -> None:
-    seen: list[DeepQNetwork] = []
-    predict = DeepQNetwork.predict
+    means, predict = list[float](), DeepQNetwork.predict
 
     def note(network: DeepQNetwork, states: Any, **how: Any) -> Any:
-        seen.append(network)
         qvalues = predict(network, states, **how)
         if len(states) > 1:  # the held-out states
             means.append(float(qvalues.max(axis=1).mean()))
         return qvalues
 
-    means: list[float] = []
     monkeypatch.setattr(DeepQNetwork, "predict", note)
     assert main.run(["train", *catch(test_steps=40, exploration_rate_test=0.25)]) == 0
     random, training, test = rows(home / "results" / "catch.csv")
