@@ -46,8 +46,9 @@ Callback = Callable[[dict[str, Any]], object]
 _Path = str | Path | None
 _Fields = TypedDict("_Fields", {  # noqa: UP013 - the fields of `config.py`, as a test requires
     "environment": str, "observation": str, "emulator": str, "workers": int, "processes": int,
-    "display_screen": bool, "frame_skip": int, "repeat_action_probability": float, "minimal_action_set": bool,
-    "color_averaging": bool, "frame_maximum": bool, "screen_width": int, "screen_height": int,
+    "display_screen": bool, "frame_skip": int, "repeat_action_probability": float,
+    "terminal_on_life_loss": bool, "minimal_action_set": bool, "color_averaging": bool, "frame_maximum": bool,
+    "screen_width": int, "screen_height": int,
     "record_screen_path": _Path, "record_sound_filename": _Path, "max_game_frames": int, "random_starts": int,
     "random_start_frames": int, "replay_size": int, "history_length": int, "n_step": int,
     "rollout_steps": int, "sampler": str, "priority_exponent": float, "priority_beta_start": float,

@@ -69,6 +69,7 @@ class EnvironmentConfig:
     display_screen: bool = option(False, "show the emulator's window in training and tests", local=True)
     frame_skip: int = option(4, "frames for which each action is repeated", 1, 60)
     repeat_action_probability: float = option(0.0, "chance per frame that the last action is repeated", 0, 1)
+    terminal_on_life_loss: bool = option(True, "in training a lost life ends an episode, but not the game")
     minimal_action_set: bool = option(True, "use only the actions with an effect in the game, not all 18")
     color_averaging: bool = option(True, "average a frame and the one before it; false: see frame_maximum")
     frame_maximum: bool = option(True, "without color_averaging: the maximum of two frames; false: the last")

@@ -72,7 +72,7 @@ def plain_steps(
     ale = plain_emulator(game, averaging=config.color_averaging)
     draws = draws_of(stream(seed, "environment", 0))
     codes, held, frames = ale.getMinimalActionSet(), Action.NOOP, [ale.getScreenGrayscale()]
-    steps, lives = list[Step](), 0
+    steps, lives, lives_end = list[Step](), 0, training and config.terminal_on_life_loss
 
     def over() -> bool:
         limit = config.max_game_frames or math.inf
@@ -107,7 +107,7 @@ def plain_steps(
                     start_anew()
         else:
             reward = hold(codes[action], config.frame_skip)
-            terminal = ale.game_over() or (training and ale.lives() < lives)
+            terminal = ale.game_over() or (lives_end and ale.lives() < lives)
         lives, resets = ale.lives(), not starts and over()
         maximum = config.frame_maximum and not config.color_averaging
         screen = np.max(frames[-2:] if maximum else frames[-1:], axis=0)
@@ -122,6 +122,7 @@ breakout = partial(games, game="breakout", screen_width=32, screen_height=32)
 RULES: list[tuple[str, int, str, dict[str, Any]]] = [
     ("breakout", 400, "terminals resets", {}),  # a lost life ends an episode in training only
     ("breakout", 400, "terminals resets", {"training": False}),
+    ("breakout", 400, "terminals resets", {"terminal_on_life_loss": False}),
     ("pong", 40, "truncations", {"max_game_frames": 42}),
     ("pong", 250, "resets", {"repeat_action_probability": 0.25, "max_game_frames": 480}),
     ("seaquest", 200, "rewards", {"color_averaging": True}),
@@ -480,7 +481,7 @@ def test_a_game_is_seven_steps_and_one_reward() -> None:
 
 
 def test_what_only_ale_can_do_is_refused() -> None:
-    flags = "display_screen repeat_action_probability record_screen_path record_sound_filename"
-    for name in flags.split():
+    flags = {"display_screen": True, "repeat_action_probability": 0.1, "terminal_on_life_loss": False}
+    for name, value in (flags | {"record_screen_path": "x", "record_sound_filename": "x"}).items():
         with pytest.raises(UserError, match=f"--{name} works only with Atari games"):
-            catch(**{name: True})  # type: ignore[arg-type]
+            catch(**{name: value})  # type: ignore[arg-type]

@@ -57,6 +57,7 @@ def let_the_device_play(where: torch.device, monkeypatch: Patch) -> None:
     ({"repeat_action_probability": 0.25}, 0),
     ({"game": "qbert", "frame_maximum": False}, 0),
     ({"game": "seaquest", "max_game_frames": 300}, 1), ({"training": False}, 0),
+    ({"frame_skip": 9, "terminal_on_life_loss": False}, 2),
     ({"game": "pong", "random_starts": 0, "random_start_frames": 30, "frame_skip": 3}, 0),
     ({"game": "asterix", "minimal_action_set": False}, 0),
     ({"game": "skiing", "minimal_action_set": False}, 0),  # which has 9 actions

@@ -21,7 +21,10 @@ __all__ = [
 ]  # fmt: skip
 
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
-ONLY_ALE = ("display_screen", "repeat_action_probability", "record_screen_path", "record_sound_filename")
+ONLY_ALE = (
+    "display_screen", "repeat_action_probability", "terminal_on_life_loss", "record_screen_path",
+    "record_sound_filename",
+)  # fmt: skip
 
 
 def make(
@@ -33,7 +36,7 @@ def make(
     Args:
         config: The games and their preprocessing; `workers` is ignored.
         streams: One random stream for each game; their number is the number of games.
-        training: Whether a lost life ends an episode (the game itself goes on).
+        training: Whether a lost life ends an episode (the game itself goes on), if `config` wants that.
         watcher: Receives each frame of the first game, which is then played in this process.
         device: PyTorch's device for games and screens, if Warp plays them in this process; None: the CPU.
 
@@ -41,7 +44,9 @@ def make(
         UserError: There is no such game, or it cannot be played or recorded as asked.
         RuntimeError: A process that was to play games failed.
     """
-    wanted = [setting for setting in ONLY_ALE if getattr(config, setting)]
+    wanted = [
+        setting for setting in ONLY_ALE if getattr(config, setting) != getattr(EnvironmentConfig, setting)
+    ]
     if wanted and not is_atari(config):
         name = config.game or config.environment
         raise UserError(f"--{wanted[0]} works only with Atari games, not with {name}: leave it out")
