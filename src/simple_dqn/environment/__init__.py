@@ -36,7 +36,7 @@ def make(
     Args:
         config: The games and their preprocessing; `workers` is ignored.
         streams: One random stream for each game; their number is the number of games.
-        training: Whether a lost life ends an episode (the game itself goes on), if `config` wants that.
+        training: Whether a lost life ends an episode (the game itself goes on), if `config` agrees.
         watcher: Receives each frame of the first game, which is then played in this process.
         device: PyTorch's device for games and screens, if Warp plays them in this process; None: the CPU.
 
@@ -50,6 +50,7 @@ def make(
     if wanted and not is_atari(config):
         name = config.game or config.environment
         raise UserError(f"--{wanted[0]} works only with Atari games, not with {name}: leave it out")
+    training = training and config.terminal_on_life_loss
     if config.processes > len(streams):
         raise UserError(
             f"--processes {config.processes} is more than the {len(streams)} game(s) of --workers: lower it"

@@ -131,8 +131,7 @@ class AtariGame(Game):
     ) -> None:
         """Load the ROM `config.game`; `stream` decides the no-ops, and which frames repeat an action.
 
-        The `watcher` receives each frame, those of no-ops too. In `training` a lost life ends an episode,
-        unless `terminal_on_life_loss` is false.
+        The `watcher` receives each frame, those of no-ops too. In `training` a lost life ends an episode.
 
         Raises:
             UserError: There is no display, or a recording cannot be written.
@@ -146,7 +145,7 @@ class AtariGame(Game):
         ale.setFloat("repeat_action_probability", 0.0)
         ale.setBool("color_averaging", config.color_averaging)
         ale.setBool("sound_obs", watcher is not None or config.record_sound_filename is not None)
-        self._watcher, self._lives_end = watcher, training and config.terminal_on_life_loss
+        self._watcher, self._training = watcher, training
         self._most_no_ops = config.random_start_frames or config.random_starts
         self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
         self._sound = self._recorded(config)
@@ -211,7 +210,7 @@ class AtariGame(Game):
         reward = self._hold(code, self._frame_skip)
         self._draw(screen)
         lives = self._ale.lives()
-        terminal = self._ale.game_over() or (self._lives_end and lives < self._lives)
+        terminal = self._ale.game_over() or (self._training and lives < self._lives)
         self._lives = lives
         return reward, terminal, self._over()
 

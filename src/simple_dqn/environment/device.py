@@ -138,7 +138,7 @@ class DeviceGames(Environment):
             no_op_frames=1 if config.random_start_frames else config.frame_skip,
             sticky=config.repeat_action_probability,
             limit=min(config.max_game_frames or Settings.limit, Settings.limit),
-            lives_end=training and config.terminal_on_life_loss,
+            lives_end=training,
         )
         free = where.free_memory if where.is_cuda else available_memory()
         each, room = bytes_of_game(start, settings), max(SHARE * free - bytes_of_pool(start, settings), 0.0)
