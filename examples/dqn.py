@@ -25,7 +25,7 @@ Pixels = NDArray[np.uint8]
 HISTORY = 4  # screens in a state: one frame does not show which way the ball moves
 FRAME_SKIP = 4  # frames for which an action is repeated
 NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
-LEAST = {"random_steps": 0, "epochs": 0, "random_seed": 0, "replay_size": 100}  # of other whole numbers: 1
+LEAST, MOST = {"random_steps": 0, "epochs": 0, "random_seed": 0, "replay_size": 100}, {"batch_size": 10_000}
 
 
 @dataclass
@@ -256,22 +256,22 @@ class DQN:
 def main() -> None:
     """Alternate training and tests, and print the score of each test."""
     parser = argparse.ArgumentParser("dqn.sh", description="Deep Q-learning of one Atari game.")
-    parser.add_argument("game", choices=ale_py.roms.get_all_rom_ids(), metavar="game", help="such as pong")
+    games = {*ale_py.roms.get_all_rom_ids()} - {"combat", "joust", "maze_craze", "warlords"}  # two players
+    parser.add_argument("game", choices=sorted(games), metavar="game", help="such as pong")
     for one in fields(Settings):
         about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
         parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)
     for name, value in (arguments := vars(parser.parse_args())).items():
-        least, most = (0, 1) if isinstance(value, float) else (LEAST.get(name, 1), 10**9)
+        least, most = (0, 1) if isinstance(value, float) else (LEAST.get(name, 1), MOST.get(name, 10**9))
         if not (isinstance(value, str) or least <= value <= most):
             parser.exit(2, f"--{name} {value}: give at least {least} and at most {most}\n")
+    faults = (Exception,) if arguments["load"] else (OSError, MemoryError)  # others are faults of this page
     try:
         agent = DQN(arguments.pop("game"), settings := Settings(**arguments))
         Path(settings.save or "/dev/null").open("ab").close()  # fails now, not after the first test
         for network in (agent.network, agent.target) if settings.load else ():
             network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
-    except Exception as error:
-        if not (settings.load or isinstance(error, OSError | MemoryError)):
-            raise  # a fault of this page, such as of your own change
+    except faults as error:
         wrong = error if isinstance(error, OSError | MemoryError) else "not the weights of this network"
         parser.exit(2, f"--replay_size, --save or --load {settings.load!r}: {wrong}\n")
     torch.set_num_threads(1)  # on a busy machine several are slower

@@ -152,12 +152,12 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
-    [("pongg", "invalid choice: 'pongg'"), ("pong --save missing/x.pt", "--save .*'missing/x.pt'"),
-     ("pong --load text.txt", "--load 'text.txt'"), ("pong --load none.pt", "--load.*'none.pt'"),
-     ("pong --load other.pt", "--load 'other.pt'"),
+    [("pongg", "invalid choice: 'pongg'"), ("joust", "invalid choice: 'joust'"),
+     ("pong --save missing/x.pt", "--save .*'missing/x.pt'"), ("pong --load text.txt", "--load 'text.txt'"),
+     ("pong --load none.pt", "--load.*'none.pt'"), ("pong --load other.pt", "--load 'other.pt'"),
      *((f"pong --{name} {value}", f"--{name} {value}: give at least {least}") for name, value, least in (
          ("train_frequency", 0, 1), ("train_steps", -5, 1), ("replay_size", 99, 100), ("epochs", -1, 0),
-         ("discount_rate", "7.5", "0 and at most 1"), ("learning_rate", "nan", 0))),
+         ("discount_rate", "7.5", "0 and at most 1"), ("learning_rate", "nan", 0), ("batch_size", 10001, 1))),
      ("pong --replay_size 999999999", "Unable to allocate .* shape")],
 )  # fmt: skip
 @pytest.mark.usefixtures("home")
