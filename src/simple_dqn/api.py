@@ -195,7 +195,7 @@ def make(
     Args:
         game: The name of a game, the path of a ROM, FILE.py, or an id of Gymnasium's.
         games: The number of games, E.
-        training: Whether a lost life ends an episode.
+        training: Whether a lost life ends an episode (if `terminal_on_life_loss`).
         seed: The seed of all random streams.
         preset: The settings that `settings` change; by default those of simple_dqn.
         settings: Flags, such as `screen_width=64`.

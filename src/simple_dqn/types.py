@@ -63,7 +63,7 @@ class Step:
     screens: Screens | DeviceStates  # uint8 [E, H, W]
     actions: Actions  # int64 [E], the chosen actions, or `CONTEXT`
     rewards: Rewards  # float32 [E], raw game points
-    terminals: Mask  # bool [E], the episode ended: game over, or in training a lost life
+    terminals: Mask  # bool [E], the episode ended: game over, or in training, by default, a lost life
     truncations: Mask  # bool [E], a time limit ended the game; never together with a terminal
     resets: Mask  # bool [E], the game ended in either way: the next screen starts a new game
     starts: Mask  # bool [E], this screen starts a game: no action led to it
