@@ -414,6 +414,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
             partial(api.train, "pong", **{name: value})
             for name, value in {"help": "all", "print_config": True, "play_games": 2, "epochs": [1]}.items()
         ],
+        "games and seed": [partial(api.make, "pong", **{name: 2}) for name in ("workers", "random_seed")],
         "File name too long": [lambda: api.train("catch", environment="catch", csv_file="a" * 300)],
         "positional arguments|makes no game": [partial(api.GymnasiumEnv, make) for make in (lambda: 1, int)],
         "cannot name a|up to 100 letters": [

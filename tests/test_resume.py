@@ -16,7 +16,7 @@ import pytest
 import simple_dqn
 from simple_dqn import main, schedules
 from simple_dqn.command_line import read as read_settings
-from simple_dqn.config import Config, words
+from simple_dqn.config import Config, as_word, words
 from simple_dqn.environment.catch import CatchGame
 from simple_dqn.errors import UserError, call_foreign
 from simple_dqn.run import Phase, Run
@@ -299,7 +299,7 @@ OTHERS: dict[str, Any] = {
 
 def test_what_the_state_depends_on_stays_and_other_changes_are_logged(caplog: Logs) -> None:
     for name, value in OTHERS.items():
-        with pytest.raises(UserError, match=f"--{name} .*{value}"):
+        with pytest.raises(UserError, match=f"--{name} .*{as_word(value)}"):
             check_flags({**Config().flags(), "random_seed": 0}, {name: value})
     saved = {"learning_rate": 0.1, "csv_file": "a", "workers": 2}
     with caplog.at_level("INFO"):

@@ -383,6 +383,7 @@ concurrent=true target_steps=0 => --schedule concurrent | --target_steps above 0
 concurrent=true workers=3 => --workers 3 | --train_frequency 4 divide | give 10008
 concurrent=true train_frequency=7 => --train_frequency 7 divide | give 10003
 concurrent=true train_steps=25001 => multiple | 25001
+cluster=local display_screen=true => --cluster local and --display_screen true exclude each other
 cluster=local synchronize=false workers=2 => --synchronize false | --cluster local
 random_start_frames=9 => --random_starts 30 | --random_start_frames 9 | --random_starts 0
 min_reward=2 => --min_reward 2 | --max_reward 1

@@ -207,6 +207,8 @@ def make(
         >>> simple_dqn.make("pong", games=8).reset().screens.shape
         (8, 84, 84)
     """
+    if "workers" in settings or "random_seed" in settings:
+        raise UserError("workers and random_seed are called games and seed here: give those")
     asked = {"preset": preset, "workers": games, "random_seed": seed, **settings}
     config = resolve(read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
     if config.run.random_seed is None:

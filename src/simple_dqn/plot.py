@@ -7,6 +7,7 @@ epochs in which all have values. The rest of each run is a thin line.
 
 import argparse
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -179,7 +180,7 @@ def run_names(words: Sequence[str]) -> dict[Path, str]:
     Raises:
         UserError: A setting has no name, or no files; or a file has two names.
     """
-    settings = {word for word in words if "=" in word and not Path(word).exists()}
+    settings = {word for word in words if "=" in word and not os.access(word, os.F_OK)}
     stems = [Path(word).stem for word in words if word not in settings]
     names: dict[Path, str] = {}
     for word in words:

@@ -120,6 +120,7 @@ def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
          "--train_steps= has no whole periods of --target_steps=: give a multiple of it"),
         (f.schedule == "overlapped" and f.workers < f.train_frequency,
          f"--schedule overlapped updates in every round: give --workers {f.train_frequency} or more"),
+        (f.processes > f.workers, "--processes= is more than the games of --workers=: lower it"),
         (not actors and f.actors > 1,
          f"--actors= play on a cluster: give --cluster local, or --workers {f.actors} to play them here"),
         (actors and f.chunk_steps < shortest,

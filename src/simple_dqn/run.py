@@ -112,7 +112,8 @@ class Run:
         self._start_games()
         if refill:
             steps = self._config.random_steps
-            logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
+            if steps:
+                logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
             for _ in self._schedule.fill(self.agent, steps):
                 if self._interrupt.requested:
                     break

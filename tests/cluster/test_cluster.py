@@ -155,7 +155,6 @@ LOCAL = ("--cluster", "local")
     (["--actors", "3"], ["--actors 3 play on a cluster", "--cluster local"]),
     ([*LOCAL, "--schedule", "concurrent"], ["--schedule concurrent", "exclude each other"]),
     ([*LOCAL, "--processes", "1"], ["--processes 1", "exclude each other"]),
-    ([*LOCAL, "--display_screen", "true"], ["--display_screen true", "exclude each other"]),
     ([*LOCAL, "--chunk_steps", "4"], ["--chunk_steps 4", "at least 5"]),
     ([*LOCAL, "--replay_size", "100"], ["--replay_size 100", "give at least 110"]),
 ], ids=lambda part: " ".join(part)[:40])  # fmt: skip

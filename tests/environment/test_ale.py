@@ -20,7 +20,7 @@ from ale_py.roms import get_rom_path
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, Frame, Watcher, make
+from simple_dqn.environment import Environment, Frame, Watcher, as_played, make
 from simple_dqn.environment.atari import AtariGame, find_rom, game_name, game_of, known_games
 from simple_dqn.environment.interface import draws_of
 from simple_dqn.errors import UserError
@@ -484,4 +484,4 @@ def test_what_only_ale_can_do_is_refused() -> None:
     flags = {"display_screen": True, "repeat_action_probability": 0.1, "terminal_on_life_loss": False}
     for name, value in (flags | {"record_screen_path": "x", "record_sound_filename": "x"}).items():
         with pytest.raises(UserError, match=f"--{name} works only with Atari games"):
-            catch(**{name: value})  # type: ignore[arg-type]
+            as_played(EnvironmentConfig("catch", environment="catch", **{name: value}))  # type: ignore

@@ -320,7 +320,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     **{f"a reward of {reward!r}"[:30]: ({"reward": reward}, "step 1 of .*(the reward is|failed).*")
        for reward in (np.nan, -np.inf, 1e300, 10**400, np.array([1.0, 2.0]), [1.0], 1 + 2j)},
     "a sum that no float32 holds": ({"reward": 3e38}, "step 2 of .*the reward is"),
-    "a reset of one": ({"reset": lambda **_: BLACK}, "step 0 of .*the observation is a NoneType"),
+    "a reset of one": ({"reset": lambda **_: BLACK}, r"step 0 of .*reset\(\) gave .*: return \(o"),
     "a step of four": ({"step": lambda _: (BLACK, 0.0, False, {})}, r"step 1 of .*step\(\) failed: ValueE"),
     "two ends": ({"step": lambda _: (BLACK, 0.0, np.zeros(2), False, {})}, r"step 1 of .*step\(\) failed"),
     "constructor fails": ({"__init__": lambda **_: 1 // 0}, "cannot be opened: .*: ZeroDivisionError"),
@@ -441,6 +441,15 @@ def test_seeds_games_side_by_side_and_states_without_games() -> None:
     first, expected = act(resumed), environment.reset()
     assert first.starts.all()
     assert np.array_equal(first.screens, expected.screens)
+
+
+def test_games_close_once() -> None:
+    closed: list[object] = []
+    register(close=lambda: closed.append(1))
+    environment = begun()
+    environment.close()
+    environment.close()
+    assert closed == [1]
 
 
 @pytest.mark.parametrize("value", [

@@ -278,6 +278,7 @@ def test_a_tab_may_separate_the_columns(word: str, tmp_path: Path) -> None:
     (["pong.csv", "breakout.csv", "--reference"], "--reference needs CSVs of one game"),
     (["mine.csv", "--reference"], "--reference needs CSVs of one game"),
     (["quick="], "'quick=' names no seeds of a setting"), (["quick=a.csv,,b.csv"], "names no seeds"),
+    ([f"long={','.join(f'{i}.csv' for i in range(99))}"], "cannot read 0.csv"),
     (["one=pong.csv", "all=pong.csv"], "is both one and all"), (["."], "is a folder"),
     (["none.csv"], "cannot read none.csv: No such file"), ([], "CSV"),
 ])  # fmt: skip

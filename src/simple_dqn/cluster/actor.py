@@ -104,7 +104,7 @@ class Actor:
             datatype = "auto"
         self._network = DeepQNetwork(
             environment.actions, length, environment.screen_shape,
-            replace(config.network, target_rule="max"),  # which does not learn; another may be the user's own
+            replace(config.network, target_rule="max", average_updates=0),  # as it does not learn
             replace(config.backend, backend="cpu", datatype=datatype, threads=1),
             random_streams.stream(config.seed, "actor noise", index),
             use_target_network=False, spec=spec or NETWORKS[config.network.network],

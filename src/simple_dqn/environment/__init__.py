@@ -34,7 +34,7 @@ def make(
     """Return the environment that `config` describes.
 
     Args:
-        config: The games and their preprocessing; `workers` is ignored.
+        config: What `as_played` returned; `workers` is ignored.
         streams: One random stream for each game; their number is the number of games.
         training: Whether a lost life ends an episode (the game itself goes on), if `config` agrees.
         watcher: Receives each frame of the first game, which is then played in this process.
@@ -44,17 +44,7 @@ def make(
         UserError: There is no such game, or it cannot be played or recorded as asked.
         RuntimeError: A process that was to play games failed.
     """
-    wanted = [
-        setting for setting in ONLY_ALE if getattr(config, setting) != getattr(EnvironmentConfig, setting)
-    ]
-    if wanted and not is_atari(config):
-        name = config.game or config.environment
-        raise UserError(f"--{wanted[0]} works only with Atari games, not with {name}: leave it out")
     training = training and config.terminal_on_life_loss
-    if config.processes > len(streams):
-        raise UserError(
-            f"--processes {config.processes} is more than the {len(streams)} game(s) of --workers: lower it"
-        )
     if config.environment == "ale":
         # The ROM is found here, where the log is kept, and where a misspelt one starts no process.
         config = replace(config, game=str(atari.find_rom(config.game)))
@@ -92,13 +82,16 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     """Return `config` as its environment plays it: with one emulator, and no-ops only in Atari games.
 
     Raises:
-        UserError: There is no such game, or it cannot be played.
+        UserError: There is no such game, or it cannot be played or recorded as asked.
     """
     if config.emulator == "auto":
         ale = config.environment == "ale"
         config = replace(config, emulator=_module("device").emulator_for(config) if ale else "ale")
     if is_atari(config):
         return config
+    for setting in ONLY_ALE:
+        if getattr(config, setting) != getattr(EnvironmentConfig, setting):
+            raise UserError(f"--{setting} works only with Atari games, not {game_name(config)}: leave it out")
     if config.environment == "gym":
         _module(config.environment).check(config)
     return replace(config, random_starts=0, random_start_frames=0)

@@ -162,7 +162,9 @@ class GymnasiumGame(Game):
         """Start a new game; see `Game.start`."""
         self._frames = 0
         answer = self._call("reset()", self._env.reset, seed=self.random.integers(SEEDS))
-        self._show(answer[0] if isinstance(answer, tuple) else None, 0.0, screen)
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise UserError(f"{self._where()}: reset() gave {in_short(answer)}: return (observation, info)")
+        self._show(answer[0], 0.0, screen)
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
         """Hold `action` for `frame_skip` frames, or until the game ends.

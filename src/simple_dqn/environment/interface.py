@@ -227,5 +227,5 @@ class GameVector(Environment):
     def close(self) -> None:
         """Close every game, also where closing another fails."""
         with ExitStack() as stack:
-            for game in reversed(self._games):
-                stack.callback(game.close)
+            while self._games:  # on a cluster, the test and the training share them
+                stack.callback(self._games.pop().close)

@@ -40,8 +40,12 @@ Worker: TypeAlias = tuple["subprocess.Popen[bytes]", Connection]  # a process th
 PROGRAM = """
 import sys
 sys.path[:] = sys.argv[2:]
-from simple_dqn.environment.processes import main
-main(int(sys.argv[1]))
+from simple_dqn.environment.processes import UserError, main
+try:
+    main(int(sys.argv[1]))
+except UserError as error:  # a game's `close` failed
+    sys.stderr.write(f"{error}\\n")  # at once, as other processes write, too
+    sys.exit(1)
 """
 # The processes use all cores together, so a library needs one thread in each.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -47,7 +47,7 @@ ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "threads": 1, "emulator"
 TRAINING_ONLY = {
     *(name for name, one in SETTINGS.items() if one["part"] in ("memory", "network", "agent", "cluster")),
     *(name for name in BOOLEANS if not name.endswith("_norm")), "random_steps", "train_steps", "epochs",
-    "save_weights_prefix", "checkpoint_minutes", "checkpoint_steps", "keep",
+    "save_weights_prefix", "checkpoint_minutes", "checkpoint_steps", "keep", "terminal_on_life_loss",
 } - {*NETWORK_SHAPE, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip
 
 
@@ -104,8 +104,9 @@ def portable(snapshot: dict[str, Any]) -> dict[str, Any]:
 
 
 def workers_for(games: int, snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return the flag `workers` of a test of `games` games, or of steps: as in training, but none in vain."""
-    return {"workers": min(snapshot.get("workers", 1), games or math.inf)}
+    """Return the flags of a test of `games` games, or of steps: workers as in training, but none in vain."""
+    workers = min(snapshot.get("workers", 1), games or math.inf)
+    return {"workers": workers, "processes": min(snapshot.get("processes", 0), workers)}
 
 
 def check_weights(config: Config) -> None:

@@ -54,7 +54,7 @@ A deep Q-network of Simple-DQN {version}, after {epoch} epochs ({steps:,} traini
 ```
 
 Load it with `simple_dqn.load("{address}")`, or play: `./play.sh {address}`. Loading a snapshot runs no code.
-The settings are in `config.yaml`, which marks those that differ from the defaults.
+The settings are in `config.yaml`, which marks those that differ from the defaults.{own}
 {curve}"""
 
 
@@ -227,7 +227,9 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
     if curve := curve_of(path, content):
         with redirect_stdout(io.StringIO()):
             plot.main([str(curve), "--png_file", str(folder / "curve.png"), "--dpi", "60"])
+    imports = settings.environment.imports
     text = CARD.format(
+        own=f"\nThe environment's own code comes first: `--import {imports}`." if imports else "",
         game=content.game, name=json.dumps(path.stem, ensure_ascii=False), address=address, film=film,
         version=__version__, epoch=content.epoch,
         score=f"{outcome.mean:.2f} +/- {outcome.standard_deviation:.2f}",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import command_line, files, hub, own_code, rules
-from simple_dqn.config import NO_TEXT, REGISTERED, Config, RunConfig, Share
+from simple_dqn.config import NO_TEXT, REGISTERED, Config, RunConfig, Share, as_word
 from simple_dqn.environment import as_played, named, with_kind
 from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
@@ -294,10 +294,10 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
         other_weights = name == "datatype" and "float64" in (was[name], settings[name])
         other_loop = name == "cluster" and "none" in (was[name], cluster)
         if name in rules.CHECKPOINT_SHAPE or other_weights or other_loop:
-            change = f"--{name} {was[name]} and cannot continue with {settings[name]}"
+            change = f"--{name} {as_word(was[name])} and cannot continue with {as_word(settings[name])}"
             remedy = f"leave out --{name}, or start a new run with another label"
             raise UserError(f"the run was started with {change}: {remedy}")
-        logger.info("From now on --%s is %s instead of %s", name, settings[name], was[name])
+        logger.info("From now on --%s is %s instead of %s", name, *map(as_word, (settings[name], was[name])))
     if cluster not in (*LOCAL_CLUSTERS, given.get("cluster")):
         raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
 
@@ -315,9 +315,8 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
     writers = [SettingsWriter(config)] if config.run.csv_file else []
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
         logger.warning(
-            "%s has no checkpoint that follows %s: the replay memory, the optimizer and the random "
-            "streams are lost; the memory is refilled by the network's own play",
-            checkpoint_folder(prefix), path,
+            "%s has no checkpoint that follows %s: the replay memory, the optimizer and the random streams "
+            "are lost", checkpoint_folder(prefix), path,
         )  # fmt: skip
         for folder in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}_before*_checkpoint")):
             if any(CheckpointFolder(folder).usable(lambda saved: follows(snapshot, saved))):
