@@ -297,7 +297,7 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
             change = f"--{name} {as_word(was[name])} and cannot continue with {as_word(settings[name])}"
             remedy = f"leave out --{name}, or start a new run with another label"
             raise UserError(f"the run was started with {change}: {remedy}")
-        logger.info("From now on --%s is %s instead of %s", name, *map(as_word, (settings[name], was[name])))
+        logger.info("From now on --%s is %s instead of %s", name, as_word(settings[name]), as_word(was[name]))
     if cluster not in (*LOCAL_CLUSTERS, given.get("cluster")):
         raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
 
