@@ -5,7 +5,7 @@ timer and ports if A9 = 1.
 """
 
 from atari2600 import cartridge, tables
-from atari2600.machine import BUS, CPU, LOG_LENGTH, RIOT, TIA
+from atari2600.machine import BUS, CPU, LOG_LENGTH, RAM_SHARE, RIOT, TIA
 from atari2600.riot import READ_RIOT
 
 LAST_CYCLE = (290 * 228 + 227) // 3  # a later write to the TIA ends the frame even without VSYNC
@@ -18,8 +18,8 @@ NAMES = {
     **{f"{columns.__name__}_{one.name}": one.value for columns in (CPU, RIOT, TIA, BUS) for one in columns},
     **{name: getattr(tables, name) for name in ("WSYNC", "GRP0", "GRP1", "ENABL", "HMP0", "HMBL", "HMCLR")},
     **{name: getattr(cartridge, name) for name in ("F8", "F6", "E0", "FE", "SUPERCHIP", "RAM_WINDOWS")},
-    "NEVER": tables.NEVER, "LOG_LENGTH": LOG_LENGTH, "LAST_CYCLE": LAST_CYCLE, "LATCHES0": 62, "LATCHES1": 63,
-    "DONE": DONE, "LOG_FULL": LOG_FULL, "COLLISIONS": COLLISIONS,
+    "NEVER": tables.NEVER, "RAM_SHARE": RAM_SHARE, "LOG_LENGTH": LOG_LENGTH, "LAST_CYCLE": LAST_CYCLE,
+    "LATCHES0": 62, "LATCHES1": 63, "DONE": DONE, "LOG_FULL": LOG_FULL, "COLLISIONS": COLLISIONS,
     # Registers for which every write counts: CTRLPF, RESP0 to RESBL, HMOVE to CXCLR.
     "TIA_STROBES": 1 << 10 | (1 << 21) - (1 << 16) | (1 << 45) - (1 << 42),
     # Registers whose writes are logged: VBLANK, NUSIZ0 to RESBL, GRP0 to CXCLR.
@@ -31,7 +31,7 @@ WORDS = (
 int *cpu = m.cpu.data + g * CPU_COUNT, *riot = m.riot.data + g * RIOT_COUNT;
 int *tia = m.tia.data + g * TIA_COUNT, *bus = m.bus.data + g * BUS_COUNT;
 const int* code = m.code.data;
-unsigned char* ram = m.ram.data + g * 256;
+unsigned char* ram = m.ram.data + g * RAM_SHARE;
 int* log = m.log.data + g * LOG_LENGTH;
 short* held = m.held.data + g * 64;
 int logged = bus[BUS_LOGGED], status = 0, spare = 0;

@@ -2,8 +2,8 @@
 
 A step takes seven launches: `begin` sets the controllers, or starts a game that has ended, and
 `copy_pictures` copies its pictures; `play_frames` plays; `again` and a second `play_frames` repeat the step
-of a game that ended early, since its last frames were not drawn; `settle` computes rewards and ends; the last
-makes the screens.
+of a game that ended early or had a short frame, since its last pictures are not complete; `settle` computes
+rewards and ends; the last makes the screens.
 
 Games start from a pool of states: each initial state of the game, after each number of no-ops.
 """
@@ -45,7 +45,7 @@ LANES = 64  # threads that copy a starting game's pictures on a GPU
 # take different branches, so a small block loses less time; the number itself was not measured.
 BLOCK = 8
 MOST_GAMES = 2**31 // (8 * PICTURE_WORDS)  # whose pictures have indices of 32 bits
-OTHER_BYTES = 6000  # of a game, at most: all but its pictures and its screen
+OTHER_BYTES = 5000  # of a game, at most: all but its pictures and what makes its screen
 UNIT = wp.constant(wp.float64(2.0**-32))
 STARTS_KNOWN = 1 << 16  # games of one console whose timer at power-on is ALE's; later ones repeat these
 
@@ -290,10 +290,11 @@ class Settings:
     lives_end: bool = True
 
 
-def bytes_of_game(start: Start, settings: Settings) -> int:
-    """Return the bytes of memory that each of many games takes."""
+def bytes_of_game(start: Start, settings: Settings, bands: int = 1) -> int:
+    """Return the bytes of memory that each of many games takes; see `Screens` for `bands`."""
     pictures = 2 if start.reset else 1  # such a game has a place of its own in the pool
-    return 8 * PICTURE_WORDS * pictures + settings.height * settings.width + OTHER_BYTES
+    screen = settings.height * settings.width + 8 * bands * settings.width
+    return 8 * PICTURE_WORDS * pictures + screen + OTHER_BYTES
 
 
 def bytes_of_pool(start: Start, settings: Settings) -> int:
@@ -358,7 +359,7 @@ class Games:
         self._put_pool(states)
         play.pool_frames = self._put(frames, np.int32)
         self._put_games(keys)
-        scaler = Screens(console, start.rows, settings.height, settings.width, play.single)
+        scaler = self._scaler = Screens(console, start.rows, settings.height, settings.width, play.single)
         self.actions, self.results = play.actions, play.results
         self.stand, self.screens = play.stand, scaler.screens
         lanes, both = 1 if device == "cpu" else LANES, [self._machine, play]
@@ -461,7 +462,10 @@ class Games:
 
     def _play_starts(self) -> None:
         """Play the starts of the games that have ended, where these depend on RAM before."""
-        stand, ram = self.stand.numpy(), self._machine.ram.numpy().reshape(self.games, RAM_SHARE)
+        stand = self.stand.numpy()
+        if not stand[:, STAND.ENDED].any():
+            return
+        ram = self._machine.ram.numpy().reshape(self.games, RAM_SHARE)
         for game in np.flatnonzero(stand[:, STAND.ENDED]).tolist():
             draws = Draws(int(stand[game, STAND.KEY]) & 0xFFFFFFFF)
             draws.drawn = int(stand[game, STAND.DRAWN])

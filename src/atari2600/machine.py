@@ -222,7 +222,6 @@ class Line:
         done: The pixel up to which the line is drawn and its collisions are latched.
         same: 1: the last row was drawn at once, and nothing has changed since.
         combed: 1: the last row had a comb.
-        draws: 0: only collisions are computed.
     """
 
     whole: Objects
@@ -235,7 +234,6 @@ class Line:
     done: wp.int32
     same: wp.int32
     combed: wp.int32
-    draws: wp.int32
 
 
 @wp.struct

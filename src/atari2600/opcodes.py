@@ -7,10 +7,6 @@ instruction ends.
 """
 
 # Addressing modes, named as in the data sheet.
-MODES = (
-    "implied", "immediate", "zp", "zp_x", "zp_y", "abs", "abs_x", "abs_y", "ind_x", "ind_y", "relative",
-    "indirect",
-)  # fmt: skip
 IMPLIED, IMMEDIATE, ZP, ZP_X, ZP_Y, ABS, ABS_X, ABS_Y, IND_X, IND_Y, RELATIVE, INDIRECT = range(12)
 LENGTHS = (1, 2, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3)  # bytes of an instruction, by mode
 ZERO_PAGE = (ZP, ZP_X, ZP_Y)
@@ -92,7 +88,7 @@ BRANCHES = {
 LOOPS = ("BNE", "BPL")  # the branches of waiting loops
 
 # mnemonic: its opcodes as "mode opcode cycles", with + if crossing a page takes one cycle more. Long rows
-# continue in a row with the same name.
+# continue in a row with the same name. LAX zp takes 4 cycles in ALE, and so here; the 6507 takes 3.
 _OPCODES = """
 LDA: imm A9 2, zp A5 3, zpx B5 4, abs AD 4, abx BD 4+, aby B9 4+, inx A1 6, iny B1 5+
 LDX: imm A2 2, zp A6 3, zpy B6 4, abs AE 4, aby BE 4+
@@ -153,7 +149,7 @@ NOP: imp EA 2, imp 1A 2, imp 3A 2, imp 5A 2, imp 7A 2, imp DA 2, imp FA 2
 NOPR: imm 80 2, imm 82 2, imm 89 2, imm C2 2, imm E2 2, zp 04 3, zp 44 3, zp 64 3, zpx 14 4
 NOPR: zpx 34 4, zpx 54 4, zpx 74 4, zpx D4 4, zpx F4 4, abs 0C 4, abx 1C 4+, abx 3C 4+, abx 5C 4+
 NOPR: abx 7C 4+, abx DC 4+, abx FC 4+
-LAX: zp A7 3, zpy B7 4, abs AF 4, aby BF 4+, inx A3 6, iny B3 5+
+LAX: zp A7 4, zpy B7 4, abs AF 4, aby BF 4+, inx A3 6, iny B3 5+
 SAX: zp 87 3, zpy 97 4, abs 8F 4, inx 83 6
 DCP: zp C7 5, zpx D7 6, abs CF 6, abx DF 7, aby DB 7, inx C3 8, iny D3 8
 ISB: zp E7 5, zpx F7 6, abs EF 6, abx FF 7, aby FB 7, inx E3 8, iny F3 8

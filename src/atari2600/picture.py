@@ -135,11 +135,10 @@ def paint_word(
     players, fields, second = first | others, pf | bl, others & ~first
     if t.ctrlpf & 4:  # the playfield has priority
         paint(m, t, at, chunks, t.colupf, covered, first & ~fields, second & ~fields, ZERO, fields)
-    elif t.ctrlpf & 2:  # score: the playfield has the players' colors
-        left = wp.where(word == 1, LOW_HALF >> wp.uint64(16), wp.where(word == 0, ALL, ZERO))
-        seen = pf & ~players
-        ball = bl & ~players & ~pf
-        paint(m, t, at, chunks, t.colup1, covered, first | (seen & left), second, ball, seen & ~left)
+    elif t.ctrlpf & 2:  # score: the left half has P0's color and priority, the right half P1's color
+        left = wp.where(word == 1, LOW_HALF >> wp.uint64(16), wp.where(word == 0, ALL, ZERO)) & pf
+        ball, right = bl & ~players & ~pf, pf & ~players & ~left
+        paint(m, t, at, chunks, t.colup1, covered, first | left, second & ~left, ball, right)
     else:
         paint(m, t, at, chunks, t.colupf, covered, first, second, ZERO, fields & ~players)
 
@@ -148,7 +147,6 @@ def paint_word(
 def draw_word(
     m: wp.ref[Machine],
     t: wp.ref[Tia],
-    draws: int,
     at: int,
     word: int,
     covered: wp.uint64,
@@ -159,14 +157,14 @@ def draw_word(
     bl: wp.uint64,
     pf: wp.uint64,
 ) -> None:
-    """Latch the collisions of a word and, if `draws`, write its pixels."""
+    """Latch the collisions of a word and, if the frame is drawn, write its pixels."""
     chunks = wp.where(word == 2, 4, 8)
     if t.vblank & 2:
-        if draws:
+        if t.draws:
             blacken(m, t, at + word * 8, chunks, covered)
     else:
         collide(t, covered, p0, p1, m0, m1, bl, pf)
-        if draws:
+        if t.draws:
             paint_word(m, t, at + word * 8, word, chunks, covered, p0 | m0, p1 | m1, bl, pf)
 
 
@@ -178,13 +176,13 @@ def draw_objects(
     begin = line.done
     if begin < 64:
         covered = up_to(end, 0) & ~up_to(begin, 0)
-        draw_word(m, t, line.draws, at, 0, covered, o.p0.a, o.p1.a, o.m0.a, o.m1.a, o.bl.a, o.pf.a)
+        draw_word(m, t, at, 0, covered, o.p0.a, o.p1.a, o.m0.a, o.m1.a, o.bl.a, o.pf.a)
     if begin < 128 and end > 64:
         covered = up_to(end, 1) & ~up_to(begin, 1)
-        draw_word(m, t, line.draws, at, 1, covered, o.p0.b, o.p1.b, o.m0.b, o.m1.b, o.bl.b, o.pf.b)
+        draw_word(m, t, at, 1, covered, o.p0.b, o.p1.b, o.m0.b, o.m1.b, o.bl.b, o.pf.b)
     if end > 128:
         covered = up_to(end, 2) & ~up_to(begin, 2) & LOW_HALF
-        draw_word(m, t, line.draws, at, 2, covered, o.p0.c, o.p1.c, o.m0.c, o.m1.c, o.bl.c, o.pf.c)
+        draw_word(m, t, at, 2, covered, o.p0.c, o.p1.c, o.m0.c, o.m1.c, o.bl.c, o.pf.c)
 
 
 @wp.func_native(

@@ -32,12 +32,11 @@ def take_effect(m: wp.ref[Machine], t: wp.ref[Tia], register: int, clock: int) -
     """Return the color clock from which a write to `register` takes effect."""
     delay = int(0)
     column = clock % LINE
-    if register >= tables.GRP0 or register == tables.VBLANK:
-        delay = wp.where(register <= tables.GRP1, 1, 0)
+    graphics = register == tables.GRP0 or register == tables.GRP1
+    if graphics or register == tables.REFP0 or register == tables.REFP1 or register == tables.VBLANK:
+        delay = 1
     elif register >= tables.PF0 and register <= tables.PF2:
         delay = (column + 5 & ~3) - column
-    elif register == tables.REFP0 or register == tables.REFP1:
-        delay = 1
     elif (
         register == tables.NUSIZ0
         or register == tables.NUSIZ1
@@ -139,11 +138,12 @@ def shift(position: wp.ref[wp.int32], motion: int, column: int, combed: int, ite
 
 @wp.func
 def move(t: wp.ref[Tia], clock: int) -> int:
-    """Strobe HMOVE, and return the objects that it moved, as bits.
+    """Strobe HMOVE, and return the objects whose pixels it changes, as bits.
 
     Up to 15 pulses, one every 4 clocks, move each object left. They count only in the horizontal blank. An
     HMOVE in the blank makes it 8 clocks longer, which moves all objects right by 8 and leaves a comb of black
-    pixels at the left. An HMOVE late in the line has its last pulses in the next line's blank.
+    pixels at the left. An HMOVE late in the line has its last pulses in the next line's blank. The comb of an
+    HMOVE above the picture is in the picture's first row, as in ALE.
     """
     t.moved_at = clock
     column = clock % LINE
@@ -154,6 +154,9 @@ def move(t: wp.ref[Tia], clock: int) -> int:
     combed = wp.where(column < 63, 1, 0)
     if combed and t.combs != 0:
         t.comb = wp.max(line - t.first_line, 0)
-    which = shift(t.pos0, t.hmp0, column, combed, P0) | shift(t.pos1, t.hmp1, column, combed, P1)
+    which = wp.where(t.skip0, P0, 0) | wp.where(t.skip1, P1, 0)  # a reset player waits no longer
+    t.skip0 = 0
+    t.skip1 = 0
+    which = which | shift(t.pos0, t.hmp0, column, combed, P0) | shift(t.pos1, t.hmp1, column, combed, P1)
     which = which | shift(t.posm0, t.hmm0, column, combed, M0) | shift(t.posm1, t.hmm1, column, combed, M1)
     return which | shift(t.posbl, t.hmbl, column, combed, BL)

@@ -186,13 +186,13 @@ def changes_look(m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], registe
     """Return whether the pixels before a write must be drawn first, although it changes no object."""
     changes = int(0)
     if register >= tables.COLUP0 and register <= tables.COLUBK:
-        changes = line.draws & wp.where(colour_of(t, register) != entry(m.palette, value), 1, 0)
+        changes = t.draws & wp.where(colour_of(t, register) != entry(m.palette, value), 1, 0)
     elif register == tables.VBLANK:
         changes = (t.vblank ^ value) >> 1 & 1
     elif register == tables.CTRLPF:
-        changes = line.draws & wp.where((t.ctrlpf ^ value) & 6, 1, 0)
+        changes = t.draws & wp.where((t.ctrlpf ^ value) & 6, 1, 0)
     elif register == tables.CXCLR:
         changes = 1
     elif register == tables.HMOVE:  # the next row's comb takes the place of this row's
-        changes = line.draws & wp.where(t.comb == line.row, 1, 0)
+        changes = t.draws & wp.where(t.comb == line.row, 1, 0)
     return changes

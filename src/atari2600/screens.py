@@ -145,7 +145,7 @@ class Screens:
     """Makes the screens of a console's games.
 
     Attributes:
-        screens: uint8 [E, H, W], on the console's device. command: The launch that makes them.
+        screens: uint8 [E, H, W], on the console's device. command: The launch that makes them from `scale`.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Screens:
         for to, pixel, weight in across:
             table[pixel - first[to], to] = weight
         games, device, machine = console.games, console.device, console.machine
-        scale = Scale()
+        scale = self.scale = Scale()
         scale.height, scale.width, scale.taps = height, width, taps
         scale.first = wp.array(np.array(first, np.int32), device=device)
         scale.across = wp.array(table.reshape(-1), device=device)

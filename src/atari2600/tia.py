@@ -86,12 +86,12 @@ def draw_row(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line], end
         at = ((g * 2 + t.buffer) * MOST_ROWS + line.row) * ROW_WORDS
         combed = wp.where(t.comb == line.row, 1, 0)
         clean(m, t, line, line.dirty)
-        if line.same and whole and (line.draws == 0 or line.combed == combed):
-            if line.draws:
+        if line.same and whole and (t.draws == 0 or line.combed == combed):
+            if t.draws:
                 copy_row(m.screen, at)
         else:
             draw_objects(m, t, line, line.seen, end, at)
-            if combed and line.done < 8 and line.draws:
+            if combed and line.done < 8 and t.draws:
                 blacken_comb(m, t, at, end)
         line.same = whole
         line.combed = combed
@@ -100,7 +100,15 @@ def draw_row(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line], end
 
 @wp.func
 def begin_line(t: wp.ref[Tia], line: wp.ref[Line]) -> None:
-    """Go to the next line."""
+    """Go to the next line. As in ALE, a line outside the picture leaves reset players waiting."""
+    if line.visible:
+        if t.next_line:
+            line.dirty = line.dirty | t.next_line
+            line.same = 0
+            t.next_line = 0
+        t.skip0 = 0
+        t.skip1 = 0
+        t.reflected = t.ctrlpf
     line.start = line.start + LINE
     line.row = line.row + 1
     line.visible = wp.where(line.row >= 0 and line.row < t.rows, 1, 0)
@@ -109,13 +117,6 @@ def begin_line(t: wp.ref[Tia], line: wp.ref[Line]) -> None:
         merge_objects(line, line.touched, 0)
         line.touched = 0
         line.same = 0
-    if t.next_line:
-        line.dirty = line.dirty | t.next_line
-        line.same = 0
-        t.next_line = 0
-    t.skip0 = 0
-    t.skip1 = 0
-    t.reflected = t.ctrlpf
 
 
 @wp.func
@@ -179,5 +180,4 @@ def open_line(t: wp.ref[Tia], line: wp.ref[Line]) -> None:
     line.start = number * LINE
     line.row = number - t.first_line
     line.dirty = 63
-    line.draws = t.draws
     line.done = wp.clamp(t.clock - line.start - BLANK, 0, 160)

@@ -18,7 +18,11 @@ _FORMS = [
     (re.compile(r"^(\S+),X$"), "_x"),
     (re.compile(r"^(\S+)$"), ""),
 ]
-_CODES = {(name, opcodes.MODES[mode]): code for code, (name, mode, *_) in reversed(opcodes.opcodes().items())}
+_MODES = (
+    "implied", "immediate", "zp", "zp_x", "zp_y", "abs", "abs_x", "abs_y", "ind_x", "ind_y", "relative",
+    "indirect",
+)  # fmt: skip
+_CODES = {(name, _MODES[mode]): code for code, (name, mode, *_) in reversed(opcodes.opcodes().items())}
 _TIA = """
 VSYNC VBLANK WSYNC RSYNC NUSIZ0 NUSIZ1 COLUP0 COLUP1 COLUPF COLUBK CTRLPF REFP0 REFP1 PF0 PF1 PF2 RESP0 RESP1
 RESM0 RESM1 RESBL AUDC0 AUDC1 AUDF0 AUDF1 AUDV0 AUDV1 GRP0 GRP1 ENAM0 ENAM1 ENABL HMP0 HMP1 HMM0 HMM1 HMBL

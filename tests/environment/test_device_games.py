@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 import warp
 from ale_py.roms import get_rom_path
 
-from atari2600 import starts
+from atari2600 import screens, starts
 from atari2600.games import STAND, Games, Settings, bytes_of_game, bytes_of_pool
 from atari2600.machine import CPU, RIOT, TIA
 from atari2600.rules import RULES
@@ -244,16 +245,18 @@ def bytes_in(struct: Any) -> dict[int, int]:
     return found
 
 
+@pytest.mark.parametrize("bands", [1, screens.BANDS])  # of a CPU and of a GPU
 @pytest.mark.parametrize("game", ["pong", "ice_hockey"])
-def test_the_memory_that_a_game_takes_is_known(game: str) -> None:
+def test_the_memory_that_a_game_takes_is_known(game: str, bands: int, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("atari2600.games.Screens", partial(screens.Screens, bands=bands))
     start, rom = starts.find(game), Path(str(get_rom_path(game))).read_bytes()
     settings, taken = Settings((0,), most_no_ops=0), []
     for count in (1, 201):
         made = Games(rom, start, RULES[game], np.zeros(count, np.uint32), settings)
-        arrays = bytes_in(made._machine) | bytes_in(made._play) | {made.screens.ptr: made.screens.capacity}
+        arrays = bytes_in(made._machine) | bytes_in(made._play) | bytes_in(made._scaler.scale)
         taken.append(sum(arrays.values()))
     each = (taken[1] - taken[0]) / 200
-    assert 0.95 * bytes_of_game(start, settings) < each <= bytes_of_game(start, settings)
+    assert 0.95 * bytes_of_game(start, settings, bands) < each <= bytes_of_game(start, settings, bands)
 
 
 # The pool of starts, and a megabyte beside it.
@@ -269,7 +272,7 @@ class SmallGpu:
 
 @pytest.mark.parametrize(("patched", "words"), [
     ({"environment.device.available_memory": lambda: FREE}, "cpu can spare 0.0009 GB, for 9 games"),
-    ({"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 9"),
+    ({"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 8"),
     ({"device.choose_device": lambda _: Device(torch.device("cuda", 99), "float32")},
      "cannot use cuda:99"),
 ], ids=["memory", "memory of a GPU", "CUDA"])  # fmt: skip

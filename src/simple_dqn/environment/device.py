@@ -141,7 +141,8 @@ class DeviceGames(Environment):
             lives_end=training,
         )
         free = where.free_memory if where.is_cuda else available_memory()
-        each, room = bytes_of_game(start, settings), max(SHARE * free - bytes_of_pool(start, settings), 0.0)
+        each = bytes_of_game(start, settings, screens.BANDS if where.is_cuda else 1)
+        room = max(SHARE * free - bytes_of_pool(start, settings), 0.0)
         if self.games * each > room:
             raise UserError(
                 f"{self.games} games of --emulator warp need {gigabytes(self.games * each)} of memory and "
