@@ -100,11 +100,6 @@ class ReplayMemory:
         """Whether the memory has enough rows for a transition."""
         return self._ring.held >= self._ring.needed
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of a full memory, on whichever device its screens are, without those of the sampler."""
-        return self._screens.nbytes + OTHER_BYTES * self._ring.size
-
     def add(self, step: Step) -> None:
         """Store `step`; a full memory overwrites its oldest row."""
         row = self._ring.append(step.starts, step.terminals, step.actions == CONTEXT)
@@ -210,11 +205,6 @@ class HostScreens:
         self._flat = self._screens.reshape(rows * games, math.prod(screen_shape))  # [T * E, H * W]
         # [B, K, H, W], overwritten by `gather`
         self._gathered: States = np.empty((0, 0, *screen_shape), kind)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all screens; of compressed ones, so far."""
-        return self._screens.nbytes
 
     def write(self, row: int, screens: Screens | DeviceStates) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""

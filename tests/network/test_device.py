@@ -116,8 +116,8 @@ def test_screens_come_to_a_device_only_where_they_fit(monkeypatch: Patch) -> Non
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda where: free[where])
     assert META.make_screens(200_000, 1, (84, 84)) is None  # tensors without memory
     fitting = META.make_screens(100_000, 1, (84, 84))
-    assert fitting is not None
-    assert fitting.nbytes == 100_000 * 84 * 84
+    assert isinstance(fitting, device.DeviceScreens)
+    assert fitting._on_device.nbytes == 100_000 * 84 * 84
 
 
 class Tape:
