@@ -24,7 +24,7 @@ from simple_dqn.guided import GuidedBackpropagation
 from simple_dqn.machine import gigabytes
 from simple_dqn.networks import NATURE, Network, NetworkSpec, build, copy_arrays, write_tensors
 from simple_dqn.optimizers import AVERAGE_EVERY, MasterWeights, WeightAverage, check_fit, learning_rate_share
-from simple_dqn.types import CheckpointState, Floats, Ids, Mask, Minibatch, QValues, RolloutMinibatch, States
+from simple_dqn.types import Actions, CheckpointState, Floats, Ids, Indices, Mask, Minibatch, QValues, States
 from simple_dqn.value_heads import ImplicitHead
 
 logger = logging.getLogger(__name__)
@@ -234,14 +234,14 @@ class DeepQNetwork:
             self._rollout = torch.cat(steps * [floats])
         return self._floats(states, out=self._rollout[step * count : (step + 1) * count])
 
-    def prepare_rollout(self, minibatch: RolloutMinibatch) -> PreparedBatch:
-        """Return `minibatch` with the states that `predict` kept, and the λ-returns as its targets."""
+    def prepare_rollout(self, places: Indices, actions: Actions, returns: Floats) -> PreparedBatch:
+        """Return what `sample_rollout` chose, with the states that `predict` kept and λ-returns as y."""
         assert self._rollout is not None, "no states were kept"
-        tensor, places = self.device.tensor, minibatch.places
-        targets = tensor(minibatch.returns).to(self.device.wide)[:, None, None]
+        tensor = self.device.tensor
+        targets = tensor(returns).to(self.device.wide)[:, None, None]
         prestates = take(self._rollout, tensor(places))
         weights = torch.ones_like(targets[:, 0, 0])
-        return PreparedBatch(prestates, tensor(minibatch.actions).unsqueeze(1), targets, weights, places)
+        return PreparedBatch(prestates, tensor(actions).unsqueeze(1), targets, weights, places)
 
     def prepare(self, minibatch: Minibatch) -> PreparedBatch:
         """Return `minibatch` with its targets y, on the device; the minibatch's arrays are not kept.

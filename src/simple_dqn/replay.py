@@ -18,6 +18,7 @@ from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.samplers import SAMPLERS, Ring, Shuffled, Uniform
 from simple_dqn.types import (
     CONTEXT,
+    Actions,
     CheckpointState,
     DeviceStates,
     Experience,
@@ -27,7 +28,6 @@ from simple_dqn.types import (
     Mask,
     Minibatch,
     Rewards,
-    RolloutMinibatch,
     Screens,
     States,
     Step,
@@ -155,11 +155,14 @@ class ReplayMemory:
         rows = self._ring.held_rows()[-self._rollout_steps :]
         return self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows]
 
-    def sample_rollout(self, batch_size: int, returns: Floats) -> RolloutMinibatch:
-        """Return the next B = `batch_size` steps of the shuffled rollout, with their `returns` [T, E]."""
+    def sample_rollout(self, batch_size: int, returns: Floats) -> tuple[Indices, Actions, Floats]:
+        """Return the next B = `batch_size` steps of the shuffled rollout, with their `returns` [T, E].
+
+        They are places int64 [B], step · E + game of steps 0 ... T - 1, then actions and returns [B].
+        """
         numbers, _ = self._sampler.draw(batch_size, 0, self._rng)
         places = numbers - (self._ring.written - self._rollout_steps) * self._ring.games
-        return RolloutMinibatch(places, self._actions.take(numbers % self._ring.size), returns.take(places))
+        return places, self._actions.take(numbers % self._ring.size), returns.take(places)
 
     def update_priorities(self, numbers: Ids, errors: Floats) -> None:
         """Give the sampler, if it uses them, the absolute TD errors float32 [N] of updates, in their order.
