@@ -226,11 +226,7 @@ class Agent:
             self.memory.update_priorities(np.concatenate(numbers), np.concatenate(errors))
 
     def check(self) -> None:
-        """Report the losses so far, and check that all weights are finite.
-
-        Raises:
-            DivergedError: A loss or a weight is NaN or infinite.
-        """
+        """Report the losses so far, and raise DivergedError if a loss or a weight is NaN or infinite."""
         self.report_losses()
         for name, values in self.network.get_weights().items():
             if not np.isfinite(values).all():
