@@ -44,11 +44,7 @@ class Contender:
 
 
 def check(arguments: Namespace) -> None:
-    """Check that the programs and files given on the command line exist.
-
-    Raises:
-        UserError: One does not.
-    """
+    """Raise UserError unless the programs and files given on the command line exist."""
     for flag in ("python", "cleanrl_python"):
         given = getattr(arguments, flag)
         if given and not shutil.which(given):
@@ -98,11 +94,7 @@ def rate_of_ours(arguments: Namespace, flags: Flags) -> float:
 
 
 def rate_of_peer(arguments: Namespace, name: str, games: int) -> float:
-    """Return the steps/s of the peer `name`.
-
-    Raises:
-        FailedError: It is not installed, or it failed.
-    """
+    """Return the steps/s of the peer `name`; FailedError: it is not installed, or it failed."""
     program, script = arguments.python, ""
     if name == "cleanrl":
         if not arguments.cleanrl:

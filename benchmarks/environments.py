@@ -23,7 +23,7 @@ from common import machine, positive, print_table
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from simple_dqn.agent import StateBuffer
+from simple_dqn.agent import Player
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
 from simple_dqn.random_streams import stream
@@ -45,10 +45,10 @@ def this_project(
         game=game, color_averaging=color_averaging, processes=processes, random_starts=RANDOM_STARTS
     )
     environment = make(config, [stream(0, "environment", i) for i in range(games)], training=True)
-    states = StateBuffer(games, HISTORY, environment.screen_shape)
-    states.append(environment.reset())
+    player = Player(environment, np.asarray, HISTORY, stream(0, "exploration"))  # which predicts nothing
+    player.start()
     actions = random_actions(environment.actions, games)
-    return lambda: states.append(environment.step(next(actions)))
+    return lambda: player.execute(next(actions))
 
 
 def by_gymnasium(game: str, games: int) -> Callable[[], object]:

@@ -66,11 +66,7 @@ def first(run: RunData, goal: Goal) -> Progress | None:
 
 
 def report(path: Path, goal: Goal) -> list[object]:
-    """Return the row of the table for the run with the CSV `path`.
-
-    Raises:
-        UserError: The file is not the CSV of a run.
-    """
+    """Return the row of the table for the CSV `path`, or raise UserError if it is not that of a run."""
     run = read_run(path, path.stem)
     run.check(COLUMNS, str(path))
     solved = first(run, goal)
@@ -87,11 +83,7 @@ def report(path: Path, goal: Goal) -> list[object]:
 
 
 def main(words: Sequence[str]) -> None:
-    """Print the table for the given command line.
-
-    Raises:
-        UserError: A file is not the CSV of a run.
-    """
+    """Print the table for the given command line; UserError: a file is not the CSV of a run."""
     parser = common.parser("learning", __doc__)
     add = parser.add_argument
     add("runs", nargs="+", type=Path, metavar="CSV", help="the CSV of a run")

@@ -33,7 +33,7 @@ from simple_dqn.config import EnvironmentConfig, MemoryConfig
 from simple_dqn.environment import make
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
-from simple_dqn.replay import HostScreens, ReplayMemory
+from simple_dqn.replay import OTHER_BYTES, HostScreens, ReplayMemory
 from simple_dqn.types import Mask, Step
 
 SIZES = (10_000, 100_000)
@@ -153,7 +153,8 @@ def sample_row(replay_size: int) -> tuple[str, ...]:
     times = [microseconds(partial(memory.sample, batch), 2000) for batch in BATCHES]
     slow = [microseconds(partial(loop.sample, batch), 500) for batch in BATCHES]
     figures = [f"{value:.0f}" for pair in zip(times, slow, strict=True) for value in pair]
-    return f"{replay_size:,}", *figures, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
+    size = loop.screens.nbytes / replay_size + OTHER_BYTES
+    return f"{replay_size:,}", *figures, f"{size:.0f}", f"{resident / 1e9:.2f}"
 
 
 def sample(arguments: Namespace) -> None:
@@ -178,7 +179,8 @@ def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tup
     resident = resident_bytes() - resident
     stored = microseconds(each(steps, memory.add), 5000)
     samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
-    return f"{stored:.1f}", *samples, f"{memory.nbytes / replay_size:.0f}", f"{resident / 1e9:.2f}"
+    size = getattr(memory._screens, "nbytes", memory._screens._screens.nbytes) / replay_size + OTHER_BYTES
+    return f"{stored:.1f}", *samples, f"{size:.0f}", f"{resident / 1e9:.2f}"
 
 
 def compressed(arguments: Namespace) -> None:

@@ -452,6 +452,14 @@ def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(finished: Pat
     assert read_settings("results/catch.2.yaml")["learning_rate"] == 0.00025
 
 
+def test_a_run_stopped_before_its_first_row_leaves_no_results_to_keep(finished: Path) -> None:
+    for _ in range(3):
+        assert simple_dqn.train("catch", on_step=lambda _: True, every=8, **CATCH).stopped
+    ends = {path.name.removeprefix("catch.") for path in (finished / "results").iterdir()}
+    assert ends == {"csv", "yaml", "1.csv", "1.yaml"}
+    assert len(Path("results/catch.csv").read_text().splitlines()) == 1
+
+
 def test_a_run_can_begin_with_weights_that_it_renames(finished: Path, told: Told) -> None:
     first = snapshots(finished)
     weights = ["--load_weights", "snapshots/catch_2.pkl", "--random_steps", "60", "--learning_rate", "1e-30"]

@@ -169,11 +169,7 @@ LIMITS: dict[str, dict[int, tuple[int, int] | None]] = {
 
 
 def check_columns(values: NDArray[np.int32], limits: Mapping[int, tuple[int, int] | None]) -> None:
-    """Check the columns of a state's array [E, columns] against `limits`; see `LIMITS`.
-
-    Raises:
-        ValueError: A value is outside them.
-    """
+    """Raise ValueError if a column of a state's array [E, columns] is outside its `limits`; see `LIMITS`."""
     for column in range(values.shape[1]):
         allowed = limits.get(column, (0, 255))
         if allowed and not allowed[0] <= values[:, column].min() <= values[:, column].max() <= allowed[1]:

@@ -145,11 +145,7 @@ def gray_levels() -> NDArray[np.uint8]:
 
 @cache
 def find(game: str) -> Start:
-    """Return the start of `game`.
-
-    Raises:
-        KeyError: The game is not in the table.
-    """
+    """Return the start of `game`, or raise KeyError if it is not in the table."""
     row = dict(_table()["games"][game])
     return Start(**row | {"states": [State(**state) for state in json.loads(unpack(row["states"]))]})
 

@@ -27,45 +27,11 @@ class DivergedError(UserError):
     """A loss or a weight is NaN or infinite."""
 
 
-class StateBuffer:
-    """The current `states` of E games, uint8 [E, S, H, W]: a view to read, valid until the next `append`.
-
-    They equal the prestates of the next transitions in the replay memory, bit for bit. On a `device`
-    they are a tensor; without one, a NumPy array.
-    """
-
-    def __init__(
-        self, games: int, history_length: int, screen_shape: tuple[int, ...], device: Device | None = None
-    ) -> None:
-        states = np.zeros((games, history_length, *screen_shape), observation_dtype(screen_shape))
-        self._device = device
-        self._states: Any = device.tensor(states) if device else states
-        self.states: Any = self._states[:]
-        if isinstance(self.states, np.ndarray):
-            self.states.flags.writeable = False
-
-    def append(self, step: Step) -> None:
-        """Append the screens of `step`, and set those from before an episode to zero.
-
-        A game that ended keeps its last state until the next step starts another game.
-        """
-        states = self._states
-        for place in range(states.shape[1] - 1):  # a tensor cannot be copied to one that overlaps it
-            states[:, place] = states[:, place + 1]
-        states[:, -1] = step.screens
-        begins = step.starts | (step.terminals & ~step.resets)
-        if begins.any():
-            states[begins, :-1] = 0
-
-    def restore(self, states: States) -> None:
-        """Copy `states` in the place of the current ones."""
-        self._states[...] = self._device.tensor(states) if self._device else states
-
-
 class Player:
     """The ε-greedy policy in E games side by side, the `environment`.
 
-    `states` are their current states, uint8 [E, S, H, W]: a view to read, valid until the next step.
+    `states` are their current states, uint8 [E, S, H, W]: a view to read, valid until the next step. They
+    equal the prestates of the next transitions in the replay memory, bit for bit.
     """
 
     def __init__(
@@ -76,22 +42,25 @@ class Player:
 
         `predict` returns the Q-values float32 [B, A] of states uint8 [B, S, H, W], for all games in one batch
         or, without `synchronize`, for one game after the other. `rng` is the random stream of exploration.
-        The network is on `device`, which keeps the states if the screens of `environment` are there, too.
+        The network is on `device`, which keeps the states, as a tensor, if the screens of `environment` are
+        there, too; else they are a NumPy array.
         """
         self.environment = environment
         self._predict = predict
         if not synchronize:  # as for workers that do not wait for each other
             self._predict = lambda states: np.concatenate([predict(one[np.newaxis]) for one in states])
-        device = None if environment.device is None else device
-        self._buffer = StateBuffer(environment.games, history_length, environment.screen_shape, device)
-        self.states = self._buffer.states
+        self._device = None if environment.device is None else device
+        shape = environment.screen_shape
+        states = np.zeros((environment.games, history_length, *shape), observation_dtype(shape))
+        self._states: Any = self._device.tensor(states) if self._device else states
+        self.states: Any = self._states[:]
+        if isinstance(self.states, np.ndarray):
+            self.states.flags.writeable = False
         self._rng = rng
 
     def start(self) -> Step:
         """Start a new episode in every game, and return the step with its first screens."""
-        step = self.environment.reset()
-        self._buffer.append(step)
-        return step
+        return self._append(self.environment.reset())
 
     def predict(self) -> QValues:
         """Return the Q-values of the current states, float32 [E, A], for `choose`."""
@@ -116,8 +85,20 @@ class Player:
 
     def execute(self, actions: Actions) -> Step:
         """Take `actions` int64 [E], one in each game, and return the step."""
-        step = self.environment.step(actions)
-        self._buffer.append(step)
+        return self._append(self.environment.step(actions))
+
+    def _append(self, step: Step) -> Step:
+        """Append the screens of `step`, set those from before an episode to zero, and return `step`.
+
+        A game that ended keeps its last state until the next step starts another game.
+        """
+        states = self._states
+        for place in range(states.shape[1] - 1):  # a tensor cannot be copied to one that overlaps it
+            states[:, place] = states[:, place + 1]
+        states[:, -1] = step.screens
+        begins = step.starts | (step.terminals & ~step.resets)
+        if begins.any():
+            states[begins, :-1] = 0
         return step
 
     def step(self, exploration_rate: float | ExplorationRates) -> Step:
@@ -135,7 +116,8 @@ class Player:
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore what `get_state` returned."""
         self.environment.set_state(state["environment"])
-        self._buffer.restore(state["states"]["states"])
+        states = state["states"]["states"]
+        self._states[...] = self._device.tensor(states) if self._device else states
         self._rng.bit_generator.state = state["rng"]
 
 
@@ -244,11 +226,7 @@ class Agent:
             self.memory.update_priorities(np.concatenate(numbers), np.concatenate(errors))
 
     def check(self) -> None:
-        """Report the losses so far, and check that all weights are finite.
-
-        Raises:
-            DivergedError: A loss or a weight is NaN or infinite.
-        """
+        """Report the losses so far, and raise DivergedError if a loss or a weight is NaN or infinite."""
         self.report_losses()
         for name, values in self.network.get_weights().items():
             if not np.isfinite(values).all():

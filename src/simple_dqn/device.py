@@ -178,11 +178,6 @@ class DeviceScreens(HostScreens):
         dtype: torch.dtype = getattr(torch, observation_dtype(screen_shape).name)
         self._on_device = torch.empty(shape, dtype=dtype, device=device.torch_device)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all screens."""
-        return self._on_device.nbytes
-
     def write(self, row: int, screens: Screens | Tensor) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._on_device[row].copy_(self._device.tensor(screens))

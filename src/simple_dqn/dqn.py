@@ -24,7 +24,7 @@ from simple_dqn.guided import GuidedBackpropagation
 from simple_dqn.machine import gigabytes
 from simple_dqn.networks import NATURE, Network, NetworkSpec, build, copy_arrays, write_tensors
 from simple_dqn.optimizers import AVERAGE_EVERY, MasterWeights, WeightAverage, check_fit, learning_rate_share
-from simple_dqn.types import CheckpointState, Floats, Ids, Mask, Minibatch, QValues, RolloutMinibatch, States
+from simple_dqn.types import Actions, CheckpointState, Floats, Ids, Indices, Mask, Minibatch, QValues, States
 from simple_dqn.value_heads import ImplicitHead
 
 logger = logging.getLogger(__name__)
@@ -156,30 +156,6 @@ class UpdateOutcome:
     numbers: Ids  # [B], the transitions' numbers in the replay memory
 
 
-class Noise:
-    """The noise of a network, K = `size` numbers at a time, from a random stream for each thread's use."""
-
-    def __init__(self, size: int, rng: np.random.Generator) -> None:
-        """Spawn the streams from `rng`."""
-        self.size = size
-        self._streams = dict(zip(("acting", "targets", "updates"), rng.spawn(3), strict=True))
-
-    def draw(self, stream: str, count: int = 1) -> NDArray[np.float32]:
-        """Return fresh noise f(ε), float32 [count, K]."""
-        normal = self._streams[stream].standard_normal((count, self.size), np.float32)
-        return np.copysign(np.sqrt(np.abs(normal)), normal)
-
-    def get_state(self) -> CheckpointState:
-        """Return the states of the streams; an empty dict if the network uses no noise."""
-        streams = self._streams if self.size else {}
-        return {name: dict(stream.bit_generator.state) for name, stream in streams.items()}
-
-    def set_state(self, state: CheckpointState) -> None:
-        """Continue from what `get_state` returned."""
-        for name, position in state.items():
-            self._streams[name].bit_generator.state = cast(CheckpointState, position)
-
-
 class DeepQNetwork:
     """Predicts the Q-value of each action in a state, and learns from transitions.
 
@@ -217,7 +193,9 @@ class DeepQNetwork:
             self._target = copy.deepcopy(self._online).requires_grad_(False)
         span, weights = network.average_updates, self._master.tensors()
         self._average = WeightAverage(self._online, weights, span) if span else None
-        self._noise, self._no_noise = Noise(self._online.noise_size, rng), device.tensor(np.empty((1, 0)))
+        threads = ("acting", "targets", "updates") if self._online.noise_size else ()
+        self._streams = dict(zip(threads, rng.spawn(len(threads)), strict=True))  # of noise, one per thread
+        self._no_noise = device.tensor(np.empty((1, 0)))
         self._rollout: Tensor | None = None  # its states, floats [T · E, S, H, W]
         self._results: list[tuple[Tensor, Ids]] = []  # of updates, still on the device
         self._set_up_graphs()
@@ -256,14 +234,14 @@ class DeepQNetwork:
             self._rollout = torch.cat(steps * [floats])
         return self._floats(states, out=self._rollout[step * count : (step + 1) * count])
 
-    def prepare_rollout(self, minibatch: RolloutMinibatch) -> PreparedBatch:
-        """Return `minibatch` with the states that `predict` kept, and the λ-returns as its targets."""
+    def prepare_rollout(self, places: Indices, actions: Actions, returns: Floats) -> PreparedBatch:
+        """Return what `sample_rollout` chose, with the states that `predict` kept and λ-returns as y."""
         assert self._rollout is not None, "no states were kept"
-        tensor, places = self.device.tensor, minibatch.places
-        targets = tensor(minibatch.returns).to(self.device.wide)[:, None, None]
+        tensor = self.device.tensor
+        targets = tensor(returns).to(self.device.wide)[:, None, None]
         prestates = take(self._rollout, tensor(places))
         weights = torch.ones_like(targets[:, 0, 0])
-        return PreparedBatch(prestates, tensor(minibatch.actions).unsqueeze(1), targets, weights, places)
+        return PreparedBatch(prestates, tensor(actions).unsqueeze(1), targets, weights, places)
 
     def prepare(self, minibatch: Minibatch) -> PreparedBatch:
         """Return `minibatch` with its targets y, on the device; the minibatch's arrays are not kept.
@@ -332,10 +310,13 @@ class DeepQNetwork:
             self._descend = self.device.capture(partial(descend, self._online, self._master))
 
     def _draw_noise(self, stream: str, states: int) -> Tensor:
-        """Return fresh noise on the device: [states, K] to act and for IQN's fractions, else [1, K]."""
+        """Return fresh noise f(ε) on the device: [states, K] to act and for IQN's fractions, else [1, K]."""
+        if not self._streams:
+            return self._no_noise
         each = stream == "acting" or isinstance(self._online.value_head, ImplicitHead)
-        count = states if each else 1
-        return self.device.tensor(self._noise.draw(stream, count)) if self._noise.size else self._no_noise
+        shape = states if each else 1, self._online.noise_size
+        normal = self._streams[stream].standard_normal(shape, np.float32)
+        return self.device.tensor(np.copysign(np.sqrt(np.abs(normal)), normal))
 
     def _set_up_graphs(self) -> None:
         """Create the functions that a GPU captures as graphs: predictions, targets and updates."""
@@ -405,7 +386,7 @@ class DeepQNetwork:
             "online": write_tensors(self._master.tensors()),
             "target": target,
             "training": self._master.get_state(),
-            "noise": self._noise.get_state(),
+            "noise": {name: dict(one.bit_generator.state) for name, one in self._streams.items()},
             "average": self._average.get_state() if self._average else None,
         }
 
@@ -422,7 +403,8 @@ class DeepQNetwork:
             copy_arrays(target, self._target.tensors())
         if self._average:
             self._average.set_state(state["average"])
-        self._noise.set_state(state["noise"])
+        for name, position in state["noise"].items():
+            self._streams[name].bit_generator.state = position
         self.updates = state["updates"]
         self._set_up_graphs()  # because the optimizer has new tensors
         if self._config.learning_rate_decay_updates:

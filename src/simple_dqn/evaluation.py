@@ -301,11 +301,7 @@ class Evaluation:
         return "\n".join(lines)
 
     def write_json(self, path: Path) -> None:
-        """Write all fields as JSON.
-
-        Raises:
-            UserError: The file cannot be written.
-        """
+        """Write all fields as JSON, or raise UserError if the file cannot be written."""
         names = ("mean", "standard_deviation", "human_normalized")
         fields = {**asdict(self), **self.rules, **{name: getattr(self, name) for name in names}}
         del fields["rules"]

@@ -356,11 +356,7 @@ def _by_label(panels: "Sequence[Axes]") -> "tuple[list[Line2D], list[str]]":
 
 
 def write(plot: Plot, path: Path, width: float = 16, height: float = 9, dpi: int = 80) -> None:
-    """Write a picture of `width` × `height` inches as a PNG file, completely or not at all.
-
-    Raises:
-        UserError: It cannot be written.
-    """
+    """Write a picture of `width` × `height` inches as a PNG file, completely or not at all (UserError)."""
     from matplotlib import rc_context
 
     # A name may have a $.

@@ -18,6 +18,7 @@ from simple_dqn.machine import SHARE, available_memory, gigabytes
 from simple_dqn.samplers import SAMPLERS, Ring, Shuffled, Uniform
 from simple_dqn.types import (
     CONTEXT,
+    Actions,
     CheckpointState,
     DeviceStates,
     Experience,
@@ -27,7 +28,6 @@ from simple_dqn.types import (
     Mask,
     Minibatch,
     Rewards,
-    RolloutMinibatch,
     Screens,
     States,
     Step,
@@ -100,11 +100,6 @@ class ReplayMemory:
         """Whether the memory has enough rows for a transition."""
         return self._ring.held >= self._ring.needed
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of a full memory, on whichever device its screens are, without those of the sampler."""
-        return self._screens.nbytes + OTHER_BYTES * self._ring.size
-
     def add(self, step: Step) -> None:
         """Store `step`; a full memory overwrites its oldest row."""
         row = self._ring.append(step.starts, step.terminals, step.actions == CONTEXT)
@@ -160,11 +155,14 @@ class ReplayMemory:
         rows = self._ring.held_rows()[-self._rollout_steps :]
         return self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows]
 
-    def sample_rollout(self, batch_size: int, returns: Floats) -> RolloutMinibatch:
-        """Return the next B = `batch_size` steps of the shuffled rollout, with their `returns` [T, E]."""
+    def sample_rollout(self, batch_size: int, returns: Floats) -> tuple[Indices, Actions, Floats]:
+        """Return the next B = `batch_size` steps of the shuffled rollout, with their `returns` [T, E].
+
+        They are places int64 [B], step · E + game of steps 0 ... T - 1, then actions and returns [B].
+        """
         numbers, _ = self._sampler.draw(batch_size, 0, self._rng)
         places = numbers - (self._ring.written - self._rollout_steps) * self._ring.games
-        return RolloutMinibatch(places, self._actions.take(numbers % self._ring.size), returns.take(places))
+        return places, self._actions.take(numbers % self._ring.size), returns.take(places)
 
     def update_priorities(self, numbers: Ids, errors: Floats) -> None:
         """Give the sampler, if it uses them, the absolute TD errors float32 [N] of updates, in their order.
@@ -210,11 +208,6 @@ class HostScreens:
         self._flat = self._screens.reshape(rows * games, math.prod(screen_shape))  # [T * E, H * W]
         # [B, K, H, W], overwritten by `gather`
         self._gathered: States = np.empty((0, 0, *screen_shape), kind)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all screens; of compressed ones, so far."""
-        return self._screens.nbytes
 
     def write(self, row: int, screens: Screens | DeviceStates) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""

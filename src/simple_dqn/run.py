@@ -54,11 +54,7 @@ class Phase:
 
     @staticmethod
     def of(run: dict[str, Any]) -> "Phase":
-        """Return the phase in the state of a run.
-
-        Raises:
-            ValueError: There is no such phase.
-        """
+        """Return the phase in the state of a run, or raise ValueError if there is no such phase."""
         phase = Phase(**run["phase"])
         numbers = (phase.epoch, phase.done)
         if phase.name not in PHASES or any(type(one) is not int or one < 0 for one in numbers):

@@ -94,7 +94,7 @@ class RolloutSchedule(SerialSchedule):
             returns = network.returns(*agent.memory.rollout(), np.stack(values))
             for _ in range(agent.due(agent.config.train_frequency, count) * agent.config.train_repeat):
                 minibatch = agent.memory.sample_rollout(agent.batch_size, returns)
-                agent.learn_from(network.prepare_rollout(minibatch))
+                agent.learn_from(network.prepare_rollout(*minibatch))
             yield count
 
 

@@ -92,12 +92,3 @@ class Minibatch:
     discounts: Floats  # float32 [B], γ^k after k steps, the factor of the poststate's value
     weights: Floats  # float32 [B], weights in the loss; 1 without prioritized sampling
     numbers: Ids  # int64 [B], the transitions' numbers in the replay memory, for `update_priorities`
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutMinibatch:
-    """B steps of the latest rollout, with their targets."""
-
-    places: Indices  # int64 [B], step · E + game; the steps of a rollout are 0 ... T - 1
-    actions: Actions  # int64 [B]
-    returns: Floats  # float32 [B], λ-returns

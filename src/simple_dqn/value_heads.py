@@ -86,7 +86,7 @@ class ImplicitHead(QuantileHead):
         if noise is None or noise.shape[1] < self.noise_start + self.size:
             return super().fractions_of(noise)
         drawn = noise[:, self.noise_start : self.noise_start + self.size].to(self.fractions.dtype)
-        return cast(Tensor, torch.special.ndtr(drawn * drawn.abs()))  # f(ε) |f(ε)| = ε; see `Noise`
+        return cast(Tensor, torch.special.ndtr(drawn * drawn.abs()))  # f(ε) |f(ε)| = ε; see `_draw_noise`
 
 
 class CategoricalHead(ValueHead):

@@ -28,7 +28,7 @@ from atari2600.screens import Screens
 from scripts import probe_rules
 from scripts.ale import RESETS, open_ale, run_in_ram, state_of
 from scripts.emulator import Twins, edges, misjudged, misplayed, misread, places, play
-from simple_dqn.agent import StateBuffer
+from simple_dqn.agent import Player
 from simple_dqn.environment.device import LEGAL
 from tests.command_line import PROJECT
 
@@ -147,17 +147,17 @@ def test_games_that_end_because_the_invaders_land() -> None:
     agent = simple_dqn.load("snapshots/trained/space_invaders_200.pkl", datatype="float32", threads=1)
     flags: dict[str, Any] = {"seed": 3, "games": 6, "color_averaging": False, "random_starts": 0}
     flags |= {"random_start_frames": 30, "training": True}  # where a lost life ends an episode
-    environments = [simple_dqn.make("space_invaders", emulator=one, **flags) for one in ("ale", "warp")]
-    step, same = [environment.reset() for environment in environments]
-    buffer, lives, landings = StateBuffer(6, 4, (84, 84)), np.full(6, 3), 0
+    here, there = (simple_dqn.make("space_invaders", emulator=one, **flags) for one in ("ale", "warp"))
+    player, lives, landings = Player(here, agent.q_values, 4, np.random.default_rng()), np.full(6, 3), 0
+    player.start()
+    there.reset()
     shots = ["FIRE" in name for name in agent.action_names]
     for number in range(1000):
-        buffer.append(step)
-        qvalues = agent.q_values(buffer.states)
+        qvalues = player.predict()
         if number >= 250:
             qvalues[:, shots] = -np.inf
         actions = qvalues.argmax(1)
-        step, same = [environment.step(actions) for environment in environments]
+        step, same = player.execute(actions), there.step(actions)
         for name in ("screens", "rewards", "terminals", "starts"):
             assert np.array_equal(getattr(step, name), getattr(same, name)), name
         lives -= step.terminals

@@ -23,7 +23,6 @@ from simple_dqn.device import WARM_UPS, CapturedGraph, Device, Work, capture_gra
 from simple_dqn.dqn import RATES, DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS
-from simple_dqn.types import RolloutMinibatch
 from tests.command_line import Logs, Patch
 from tests.network.updates import assert_same, assert_same_weights, make_minibatch, make_network, train
 
@@ -116,8 +115,8 @@ def test_screens_come_to_a_device_only_where_they_fit(monkeypatch: Patch) -> Non
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda where: free[where])
     assert META.make_screens(200_000, 1, (84, 84)) is None  # tensors without memory
     fitting = META.make_screens(100_000, 1, (84, 84))
-    assert fitting is not None
-    assert fitting.nbytes == 100_000 * 84 * 84
+    assert isinstance(fitting, device.DeviceScreens)
+    assert fitting._on_device.nbytes == 100_000 * 84 * 84
 
 
 class Tape:
@@ -291,7 +290,7 @@ def test_a_rollout_is_kept_and_learned_from_on_the_device(monkeypatch: Patch) ->
     for t in range(2):
         network.predict(states, keep=(t, 2))
     places = np.array([9, 0, 15])
-    batch = network.prepare_rollout(RolloutMinibatch(places, np.zeros(3, np.int64), np.zeros(3, np.float32)))
+    batch = network.prepare_rollout(places, np.zeros(3, np.int64), np.zeros(3, np.float32))
     assert (batch.prestates.shape[0], batch.targets.shape) == (3, (3, 1, 1))
     assert {values.device for values in (batch.prestates, batch.targets, batch.weights)} == {NOWHERE}
     assert batch.targets.dtype == torch.float32

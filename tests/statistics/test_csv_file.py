@@ -99,6 +99,17 @@ def test_a_run_goes_on_after_its_last_row(
     assert copy is None or epochs_in(path.with_name("pong.2.csv")) == copy
 
 
+# Those before are a lone header, also of other columns and half of one, and a row that is not whole.
+@pytest.mark.parametrize("resumed", [None, HEADER, ROW, ROW.rstrip()])
+@pytest.mark.parametrize("before", [HEADER, "epoch,phase,loss\n", "", HEADER[:20], HEADER + ROW[:20]])
+def test_without_a_row_there_is_nothing_to_keep(path: Path, before: str, resumed: str | None) -> None:
+    path.write_text(before)
+    for _ in range(3):
+        write(path, resumed=resumed)
+        assert path.read_text() == HEADER
+    assert files_in(path.parent) == ["pong.csv"]
+
+
 @settings(max_examples=50)
 @given(cut=st.integers(0, len(HEADER) + 3 * len(ROW)), resume_epoch=st.integers(1, 3))
 def test_a_cut_csv_is_whole(tmp_path_factory: pytest.TempPathFactory, cut: int, resume_epoch: int) -> None:

@@ -406,8 +406,9 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
     expected = [4 * t + e for t in range(22, 30) for e in range(4) if not starts[t, e]]
     returns = np.zeros((8, 4), np.float32)
     batches = [memory.sample_rollout(3, returns) for _ in range(2 * len(expected) // 3 + 1)]
-    numbers = np.concatenate([4 * 22 + batch.places for batch in batches])
-    np.testing.assert_array_equal(numbers, np.concatenate([batch.actions for batch in batches]))
+    places, actions, _ = (np.concatenate(values) for values in zip(*batches, strict=True))
+    numbers = 4 * 22 + places
+    np.testing.assert_array_equal(numbers, actions)
     for passed in (numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)]):
         assert sorted(passed.tolist()) == expected
     assert not np.array_equal(numbers[: len(expected)], numbers[len(expected) : 2 * len(expected)])
@@ -427,9 +428,9 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
     assert played.sum() < 24
     returns = np.arange(24, dtype=np.float32)
     minibatch = agent.memory.sample_rollout(int(played.sum()), returns.reshape(6, 4))
-    places = minibatch.places
+    places = minibatch[0]
     assert sorted(places.tolist()) == np.flatnonzero(played).tolist()
-    batch = agent.network.prepare_rollout(minibatch)
+    batch = agent.network.prepare_rollout(*minibatch)
     np.testing.assert_array_equal(batch.targets.flatten(), returns[places])
     np.testing.assert_allclose(batch.prestates, states[places] / np.float32(255), rtol=1e-6)
 

@@ -54,11 +54,7 @@ def emulator_for(config: EnvironmentConfig) -> str:
 
 
 def check(rom: Path, config: EnvironmentConfig) -> None:
-    """Refuse what only ALE can do.
-
-    Raises:
-        UserError: The game is not exact, or a setting needs ALE, or Warp is not installed.
-    """
+    """Raise UserError if the game is not exact, a setting needs ALE, or Warp is not installed."""
     _, name, digest = locate(str(rom))
     if name not in RULES or (INSTALLED and starts.find(name).md5 != digest):
         kind = CARTRIDGES.get(rom.stat().st_size, f"{rom.stat().st_size} bytes")
@@ -87,11 +83,7 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
 
 
 def warp_device(device: Any) -> Any:
-    """Return Warp's name of PyTorch's `device`; None is the CPU.
-
-    Raises:
-        UserError: Warp cannot use this GPU.
-    """
+    """Return Warp's name of PyTorch's `device`; None is the CPU, and UserError: Warp cannot use this GPU."""
     warp.init()
     if device is None:
         return warp.get_device("cpu")

@@ -229,11 +229,7 @@ class GymnasiumGame(Game):
         return {"env": own, "env_random": random, "frames": self._frames, **super().get_state()}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned.
-
-        Raises:
-            UserError: `set_state` of the environment fails.
-        """
+        """Restore what `get_state` returned; UserError: `set_state` of the environment fails."""
         super().set_state(state)
         if self.can_save:
             self._call("set_state()", self._env.set_state, plain(state["env"]))

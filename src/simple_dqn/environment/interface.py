@@ -103,11 +103,7 @@ class Environment(ABC):
         """Finish recordings and close windows; the environment cannot be used any more."""
 
     def check(self, state: CheckpointState) -> None:
-        """Check that `state` belongs to these games.
-
-        Raises:
-            UserError: It is of another game, or of another number of games.
-        """
+        """Raise UserError if `state` is of another game, or of another number of games."""
         games, ended = len(state["games"]), state["ended"]
         if state["name"] != self.name:
             raise UserError(f"the checkpoint is of {state['name']}, not of {self.name}: use another one")

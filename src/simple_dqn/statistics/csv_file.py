@@ -38,7 +38,7 @@ class CsvWriter(Writer):
 
         A resumed run goes on after the last row that begins with `resumed`; a whole line says that the next
         phase was stopped, and its row is replaced. A new run (None), and one whose row is not there, begins
-        anew. If other rows would be lost, the file is copied to a numbered name first.
+        anew. If other rows would be lost, not just a header, the file is copied to a numbered name first.
         """
         self._path, self._resumed, self._columns = path, resumed, (*COLUMNS, *more)
 
@@ -54,7 +54,7 @@ class CsvWriter(Writer):
             files.check_target(path, "--csv_file", (b"epoch,phase,",), "it is no CSV of statistics")
             lines, kept = _until(path, self._resumed)
             kept = kept if kept[:1] == [header] else []
-            if len(lines) > len(kept) + (self._resumed or "").endswith("\n"):
+            if len(lines) > max(1, len(kept) + (self._resumed or "").endswith("\n")):
                 aside = shutil.copy2(path, files.unused_path(path))
                 logger.info("%s has rows of another run, or later ones: they are kept in %s", path, aside)
             self._file.truncate(sum(map(len, kept)))

@@ -173,12 +173,14 @@ def resume(arguments: Sequence[str], program: str) -> None:
 class SettingsWriter(Writer):
     """Writes the settings of a run beside its CSV, once the run begins; the file of another is renamed.
 
-    Without `preset` the run is resumed: the file names the preset, and is its own if `renew` is true.
+    It is replaced if that CSV has no rows. Without `preset` the run is resumed: the file names the preset,
+    and is its own if `renew` is true.
     """
 
     def __init__(self, config: Config, preset: str | None = None, renew: bool = True) -> None:
         csv = Path(config.run.csv_file or "")
-        self._path, self._renew = csv.with_suffix(".yaml"), renew and preset is None
+        empty = kind_of(csv) == "file" and is_of_run(csv, "") is None
+        self._path, self._renew = csv.with_suffix(".yaml"), empty or (renew and preset is None)
         if kind_of(self._path):
             starts = tuple(f"{key}:".encode() for key in command_line.KEYS)
             check_target(self._path, "--csv_file", starts, "it is no file of settings")
