@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from simple_dqn import rules, schedules
 from simple_dqn.agent import Agent, Player
-from simple_dqn.config import Config, MemoryConfig, NetworkConfig
+from simple_dqn.config import Config, MemoryConfig
 from simple_dqn.dqn import UpdateOutcome, lambda_returns
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.random_streams import stream
@@ -248,13 +248,16 @@ def test_an_overlapped_update_lags_one_round(monkeypatch: Patch) -> None:
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 12)
     memory = {"sampler": "prioritized"}
     agent, tape, _ = make(4, memory, schedule="overlapped", target_steps=8, train_frequency=4)
+    samples: list[int] = []
     watch(agent.memory, "update_priorities", lambda *_: tape.append("errors"))
+    watch(agent.memory, "sample", lambda _size, steps: samples.append(steps))
     for steps in OverlappedSchedule().train(agent, 24):
         tape.append(steps)
     learn = ["update", "errors"]
     first = ["step", "step", *learn, "copy", "step", *learn, *learn, 12]
     second = ["step", "copy", "step", *learn, "step", *learn, "copy", *learn, 12]
     assert tape == first + second
+    assert samples == [4, 8, 12, 16, 20, 24]
 
 
 class TapedEnvironment:
@@ -348,8 +351,8 @@ ROLLOUTS = {
 }  # fmt: skip
 
 
-def started() -> Agent:
-    agent = make_run(Config.from_flags(ROLLOUTS), Interrupt()).agent
+def started(**flags: Any) -> Agent:
+    agent = make_run(Config.from_flags({**ROLLOUTS, **flags}), Interrupt()).agent
     RolloutSchedule(6).start(agent)
     return agent
 
@@ -389,9 +392,9 @@ def test_returns_equal_the_mean_of_n_step_returns(seed: int, decay: float) -> No
 
 def test_rewards_are_clipped_in_the_returns() -> None:
     rollout, values = random_rollout(2)
-    clipped, config = rollout._replace(rewards=rollout.rewards.clip(-1, 1)), NetworkConfig()
-    expected = lambda_returns(*clipped, values, config.discount_rate, config.trace_decay)
-    np.testing.assert_array_equal(started().network.returns(*rollout, values), expected)
+    expected = lambda_returns(*rollout._replace(rewards=rollout.rewards.clip(-1, 1)), values, 0.8, 0.3)
+    network = started(discount_rate=0.8, trace_decay=0.3).network
+    np.testing.assert_array_equal(network.returns(*rollout, values), expected)
 
 
 def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
@@ -432,17 +435,21 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
     assert sorted(places.tolist()) == np.flatnonzero(played).tolist()
     batch = agent.network.prepare_rollout(*minibatch)
     np.testing.assert_array_equal(batch.targets.flatten(), returns[places])
+    np.testing.assert_array_equal(batch.actions[:, 0], minibatch[1])
+    assert (batch.weights == 1).all()
     np.testing.assert_allclose(batch.prestates, states[places] / np.float32(255), rtol=1e-6)
 
 
 def test_a_rollout_is_played_whole_before_its_updates() -> None:
-    agent = started()
-    tape: list[str] = []
+    agent = started(train_repeat=2)
+    tape, sizes = list[str](), set[int]()
     for owner, name in ((agent, "execute"), (agent.network, "returns"), (agent.network, "update")):
         watch(owner, name, lambda *_, name=name: tape.append(name))
+    watch(agent.network, "prepare_rollout", lambda places, *_: sizes.add(len(places)))
     for steps in RolloutSchedule(6).train(agent, 48):
         tape += [str(steps)]
-    assert tape == 2 * [*["execute"] * 6, "returns", *["update"] * 6, "24"]
+    assert tape == 2 * [*["execute"] * 6, "returns", *["update"] * 12, "24"]
+    assert sizes == {8}
 
 
 OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_steps": 1000, "workers": 8}
