@@ -1,6 +1,7 @@
 """A run has the settings that it was given, and each verb the weights of its snapshot."""
 
 import shutil
+import wave
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ def test_the_schedule_is_the_one_chosen(flags: dict[str, Any], schedule: type[Se
 
 
 def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:
-    with closing(run_of(batch_size=5, discount_rate=0.5, target_steps=0, noisy=True)) as run:
+    flags = {"batch_size": 5, "discount_rate": 0.5, "target_steps": 0, "noisy": True, "test_steps": 20}
+    with closing(run_of(**flags)) as run:
         drawn: list[Minibatch] = []
         prepare = DeepQNetwork.prepare
 
@@ -54,8 +56,11 @@ def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:
         monkeypatch.setattr(DeepQNetwork, "prepare", note)
         run.begin()
         assert {(len(one.actions), one.discounts.item(0)) for one in drawn} == {(5, 0.5)}
-        agent = run.agent
+        agent, tester = run.agent, run._tester
         assert np.any(agent.player.predict() != agent.network.predict(agent.player.states))
+        assert tester
+        still = agent.network.predict(tester._player.states, average=True)
+        np.testing.assert_array_equal(tester._player.predict(), still)
         with pytest.raises(AssertionError, match="no target network"):
             agent.network.predict(agent.player.states, target=True)
         weights = agent.network.get_weights()
@@ -63,6 +68,29 @@ def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:
         agent.network.set_weights(weights)
         with pytest.raises(DivergedError):
             agent.check()
+
+
+def test_games_wait_for_each_other_unless_told(monkeypatch: Patch) -> None:
+    counts, predict = list[int](), DeepQNetwork.predict
+
+    def note(network: DeepQNetwork, states: Any, **how: Any) -> Any:
+        counts.append(len(states))
+        return predict(network, states, **how)
+
+    monkeypatch.setattr(DeepQNetwork, "predict", note)
+    for synchronize in (None, False):
+        with closing(run_of(workers=3, synchronize=synchronize)) as run:
+            run.agent.player.predict()
+    assert counts == [3, 1, 1, 1]
+
+
+def test_games_of_training_alone_are_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "breakout.wav"
+    game = {"game": "breakout", "environment": "ale", "random_starts": 0}
+    with closing(run_of(**game, test_steps=20, record_sound_filename=str(path))) as run:
+        run.begin()
+    with wave.open(str(path)) as file:
+        assert file.getnframes() == (60 + 40) * 4 * 512
 
 
 def test_a_lost_life_ends_an_episode_in_training_alone() -> None:
@@ -106,6 +134,7 @@ def test_returns_are_of_the_greedy_values_of_the_states_played(monkeypatch: Patc
         predict, returns = network.predict, network.returns
 
         def note(states: Any, **how: Any) -> Any:
+            assert how.get("explore") or "keep" not in how
             predicted.append(predict(states, **how))
             return predicted[-1]
 
