@@ -18,7 +18,7 @@ from simple_dqn.device import CPU, Device
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS, Convolution, Dense, NetworkSpec, ResidualSection, ScreenConvolution
-from simple_dqn.optimizers import AVERAGE_EVERY, FusedRAdam, make_optimizer
+from simple_dqn.optimizers import AVERAGE_EVERY, make_optimizer
 from simple_dqn.types import Minibatch
 from tests.command_line import Logs, Patch
 from tests.network import updates
@@ -350,7 +350,8 @@ def test_radam_is_that_of_pytorch() -> None:
     generator = torch.Generator().manual_seed(1)
     theirs, ours = ([torch.ones(3, 2, dtype=torch.float64, requires_grad=True)] for _ in range(2))
     reference = torch.optim.RAdam(theirs, lr=1e-3, eps=1e-4)
-    optimizer = FusedRAdam(ours, lr=1e-3, eps=1e-4, fused=True)
+    config = NetworkConfig(optimizer="radam", learning_rate=1e-3, adam_epsilon=1e-4)
+    optimizer = make_optimizer(ours, config)
     for _ in range(40):
         theirs[0].grad = 1e-3 * torch.randn(3, 2, dtype=torch.float64, generator=generator)
         ours[0].grad = theirs[0].grad.clone()

@@ -112,8 +112,9 @@ def test_initial_weights() -> None:
         rows = orthogonal[f"{layer}.weight"].detach().double().flatten(1)
         twice = 2 * torch.eye(len(rows), dtype=torch.double)  # layers have fewer units than inputs
         torch.testing.assert_close(rows @ rows.T, twice, atol=1e-5, rtol=0)
-    initializers = [NETWORKS[name].initializer.__name__ for name in ("nature", "neon")]
-    assert initializers == ["uniform_by_inputs", "narrow_gaussian"]
+    for name, deviation in {"nature": (512 * 3) ** -0.5, "neon": 0.01}.items():  # the networks' own
+        weights = dict(build(NETWORKS[name]).named_parameters())["output.weight"]
+        assert weights.std().item() == pytest.approx(deviation, rel=0.05)
 
 
 @pytest.mark.parametrize(("spec", "length", "shape"), [
@@ -132,9 +133,9 @@ def test_screens_that_are_too_small_are_refused() -> None:
             build(shape=shape)
 
 
-@pytest.mark.parametrize("dueling", [False, True])
-def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(dueling: bool) -> None:
-    network = build(noisy=True, dueling=dueling)
+@pytest.mark.parametrize("settings", [{}, {"dueling": True, "noisy_sigma": 2.0}])
+def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(settings: dict[str, Any]) -> None:
+    network, dueling, sigma = build(noisy=True, **settings), bool(settings), settings.get("noisy_sigma", 0.5)
     layers = [layer for layer in network.modules() if isinstance(layer, NoisyLinear)]
     sizes = [(3136, 512), (512, 1), (3136, 512), (512, 6)] if dueling else [(3136, 512), (512, 6)]
     assert [(layer.in_features, layer.out_features) for layer in layers] == sizes
@@ -145,8 +146,8 @@ def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(dueling: bool) -> 
         bound = layer.in_features**-0.5
         assert 0.9 * bound < layer.weight.abs().max() <= bound
         assert layer.bias_sigma is not None
-        for sigma in (layer.weight_sigma, layer.bias_sigma):
-            np.testing.assert_array_equal(sigma.detach(), np.float32(0.5 * bound))
+        for sigmas in (layer.weight_sigma, layer.bias_sigma):
+            np.testing.assert_array_equal(sigmas.detach(), np.float32(sigma * bound))
 
 
 def test_only_acting_is_noisy_each_state_has_its_own_and_it_draws_nothing_from_learning() -> None:
@@ -154,6 +155,9 @@ def test_only_acting_is_noisy_each_state_has_its_own_and_it_draws_nothing_from_l
     states = np.repeat(make_minibatch(0).prestates[:1], 6, axis=0)
     still = network.predict(states)
     np.testing.assert_array_equal(network.predict(states), still)
+    implicit = make_network(distributional="iqn", quantiles=5)  # whose fractions are the midpoints
+    for _ in range(2):
+        np.testing.assert_array_equal(implicit.predict(states, explore=True), implicit.predict(states))
     for target in (False, True):
         noisy = np.concatenate([network.predict(states, explore=True, target=target) for _ in range(2)])
         assert len(np.unique(np.concatenate((noisy, still)).round(5), axis=0)) == 13
