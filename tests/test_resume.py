@@ -307,14 +307,16 @@ def test_what_the_state_depends_on_stays_and_other_changes_are_logged(caplog: Lo
     assert caplog.messages == ["From now on --learning_rate is 0.2 instead of 0.1"]
 
 
-@pytest.mark.parametrize(("first", "then"), [("auto", "auto"), ("bfloat16", "float32")])
+@pytest.mark.parametrize(
+    ("first", "then"), [("auto", "auto"), ("bfloat16", "float32"), ("float32", "float16")]
+)
 def test_a_run_changes_datatype(tmp_path: Path, start: Start, first: str, then: str, capsys: Capsys) -> None:
     """As on a processor without bfloat16 instructions; auto is what it meant when the run began."""
     command = [*BRIEF, "--average_updates", "20", "--resume", "--datatype"]
     assert start("run", *command, first) == 0
     before = newest(tmp_path / "run")
     settled = before.run["flags"]["datatype"] if then == "auto" else then
-    assert settled in ("float32", "bfloat16")
+    assert settled in ("float32", "bfloat16", "float16")
     assert start("run", *command, then, "--epochs", "3") == 0
     change = f"From now on --datatype is {then} instead of {first}"
     assert (change in capsys.readouterr().err) == (first != then)

@@ -42,6 +42,7 @@ SERIAL = {"schedule": "serial", "processes": 0}
     ({"workers": 1}, None, {}, {**QUICK, **SERIAL, "workers": 1}),
     ({"train_frequency": 16}, None, {}, {**QUICK, **SERIAL, "train_frequency": 16}),
     ({"concurrent": True}, None, {}, {**QUICK, "schedule": "concurrent", "processes": 0}),
+    ({"schedule": "rollouts"}, None, {}, {**QUICK, "schedule": "rollouts", "rollout_steps": 16}),
     ({"workers": 1, "overlap": True}, None, {}, {**QUICK, "workers": 1, "processes": 0}),
     ({"preset": "rainbow", "double": False}, None, {}, {**PRESETS["rainbow"], "target_rule": "max"}),
     ({"preset": "fast_dqn"}, None, {}, PRESETS["fast_dqn"]),

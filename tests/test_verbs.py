@@ -74,16 +74,18 @@ def test_train_writes_what_it_promises(home: Path) -> None:
 
 
 def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: Patch) -> None:
-    asked: list[int] = []
+    """A schedule of two threads spares a core when their number is chosen."""
+    asked: list[tuple[int, int]] = []
 
-    def use(threads: int, *_: object) -> int:
-        asked.append(threads)
+    def use(threads: int, _device: object, spare_cores: int) -> int:
+        asked.append((threads, spare_cores))
         return 2
 
     monkeypatch.setattr("simple_dqn.dqn.use_threads", use)
-    run("train", *catch(threads=0))
-    run("resume", "snapshots/catch_1.pkl", "--epochs", "2")
-    assert asked == [0, 2]
+    run("train", *catch(threads=0, workers=4))
+    for epochs, schedule in (("2", "concurrent"), ("3", "overlapped")):
+        run("resume", "snapshots/catch_1.pkl", "--epochs", epochs, "--schedule", schedule)
+    assert asked == [(0, 0), (2, 1), (2, 1)]
     assert "threads" not in Snapshot.load(home / "snapshots" / "catch_1.pkl").flags
 
 
