@@ -29,6 +29,7 @@ SETTINGS = {
     "replay_size": 5_000, "random_steps": 500, "train_steps": 8_000, "test_steps": 0, "epochs": 1,
     "exploration_decay_steps": 4_000, "exploration_rate_test": 0.0, "target_steps": 200,
     "optimizer": "adam", "learning_rate": 0.0003, "backend": "cpu",
+    "threads": 1,
 }  # fmt: skip
 
 
@@ -183,11 +184,12 @@ def test_a_limit_of_steps_drops_the_last_game(lengths: list[list[int]], steps: i
 
 
 def test_protocols_are_as_published() -> None:
-    names = "exploration_rate_test", "random_start_frames", "max_game_frames", "repeat_action_probability"
-    published = {"nature": (0.05, 30, 18_000, 0.0), "machado": (0.01, 0, 18_000, 0.25)}
-    for protocol, values in published.items():
-        assert PROTOCOLS[protocol].games == 30
-        assert tuple(PROTOCOLS[protocol].flags[name] for name in names) == values
+    both = {"random_starts": 0, "max_game_frames": 18_000}
+    nature = {"exploration_rate_test": 0.05, "random_start_frames": 30, "repeat_action_probability": 0.0}
+    machado = {"exploration_rate_test": 0.01, "random_start_frames": 0, "repeat_action_probability": 0.25}
+    assert PROTOCOLS["nature"].flags == {**both, **nature}
+    assert PROTOCOLS["machado"].flags == {**both, **machado, "minimal_action_set": False}
+    assert [PROTOCOLS[name].games for name in ("nature", "machado", "simple_dqn")] == [30, 30, None]
     # A network of fewer actions than Machado asks for plays its own.
     flags = [evaluation.protocol_flags("machado", actions) for actions in (18, 4)]
     assert [one.get("minimal_action_set") for one in flags] == [False, None]
@@ -226,12 +228,22 @@ def test_the_report_tells_what_was_played() -> None:
     assert "frame" not in none.split("not as in")[0], "without an emulator there are no frames"
 
 
+# Of random play and a person: Wang et al. 2016, appendix.
+PUBLISHED = {
+    "alien": (227.8, 7127.7), "asteroids": (719.1, 47388.7), "beam_rider": (363.9, 16926.5),
+    "boxing": (0.1, 12.1), "breakout": (1.7, 30.5), "freeway": (0.0, 29.6), "pong": (-20.7, 14.6),
+    "qbert": (163.9, 13455.0), "seaquest": (68.4, 42054.7), "skiing": (-17098.1, -4336.9),
+    "space_invaders": (148.0, 1668.7), "video_pinball": (16256.9, 17667.9),
+}  # fmt: skip
+
+
 def test_published_scores_and_those_of_humans_and_random_play() -> None:
     assert len(SCORES) == 57
     assert set(SCORES) <= set(get_all_rom_ids())
-    for game, scores in SCORES.items():
-        assert human_normalized(game, scores["random"]) == 0
-        assert human_normalized(game, scores["human"]) == pytest.approx(100)
+    for game, scores in PUBLISHED.items():
+        assert (SCORES[game]["random"], SCORES[game]["human"]) == scores
+    sums = [round(sum(scores[name] for scores in SCORES.values()), 1) for name in ("random", "human")]
+    assert sums == [50864.9, 606494.2]
     # Nature DQN's Breakout, worked out by hand.
     assert human_normalized("breakout", 401.2) == pytest.approx(1387.15, abs=0.01)
     assert human_normalized("tetris", 100) is None
