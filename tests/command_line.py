@@ -3,12 +3,11 @@
 import argparse
 import csv
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import PIPE, CompletedProcess, Popen
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
@@ -48,19 +47,39 @@ def train_in(home: Path, *words: str) -> Path:
     return home
 
 
-def python(*words: str, cwd: Path | None = None, given: str = "", **variables: str) -> CompletedProcess[str]:
-    """Run Python, which finds the project, with `given` as its standard input."""
+def run(*arguments: str) -> None:
+    assert main.run(arguments) == 0
+
+
+def start_python(*words: str, cwd: Path | None = None, **variables: str) -> Popen[str]:
+    """Start Python, which finds the project, with pipes to it and from it."""
     own = {"PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}", **variables}
     command = [sys.executable, *words]
-    return subprocess.run(
-        command, env=os.environ | own, cwd=cwd, input=given, capture_output=True, text=True, check=False
-    )
+    return Popen(command, env=os.environ | own, cwd=cwd, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
+
+
+def python(*words: str, cwd: Path | None = None, given: str = "", **variables: str) -> CompletedProcess[str]:
+    """Run it to its end, with `given` as its standard input."""
+    process = start_python(*words, cwd=cwd, **variables)
+    out, err = process.communicate(given)
+    return CompletedProcess(words, process.returncode, out, err)
 
 
 def rows(path: Path) -> list[dict[str, str]]:
     times = ("total_time", "epoch_time", "steps_per_second")
     with path.open() as file:
         return [{k: v for k, v in row.items() if k not in times} for row in csv.DictReader(file)]
+
+
+def watch(owner: Any, name: str, before: Callable[..., Any], patch: pytest.MonkeyPatch | None = None) -> None:
+    """From now on, or as long as `patch` lasts, call `before` first with what `owner.name` is called with."""
+    call = getattr(owner, name)
+
+    def watched(*arguments: Any, **named: Any) -> Any:
+        before(*arguments, **named)
+        return call(*arguments, **named)
+
+    (patch.setattr if patch else setattr)(owner, name, watched)
 
 
 class Clock:

@@ -6,6 +6,7 @@ import shutil
 import signal
 from concurrent import futures
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Saver, Snapshot, l
 from simple_dqn.snapshot.saver import set_aside
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import check_flags
-from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, read, rows
+from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, read, rows, watch
 
 Moment = tuple[str, int, int]  # phase, epoch, steps
 BRIEF = ["train", *catch(epochs=2)]
@@ -119,14 +120,11 @@ def leave_behind(monkeypatch: Patch, moments: list[Moment]) -> None:
 
 
 def stop_at(monkeypatch: Patch, name: str, epoch: int, done: int) -> None:
-    count = Run._is_end_at_safe_point
-
-    def stopping(self: Run, steps: int) -> bool:
-        if (self.phase.name, self.phase.epoch, self.phase.done + steps) == (name, epoch, done):
+    def stop(run: Run, steps: int) -> None:
+        if (run.phase.name, run.phase.epoch, run.phase.done + steps) == (name, epoch, done):
             os.kill(os.getpid(), signal.SIGINT)
-        return count(self, steps)
 
-    monkeypatch.setattr(Run, "_is_end_at_safe_point", stopping)
+    watch(Run, "_is_end_at_safe_point", stop, monkeypatch)
 
 
 @pytest.fixture(autouse=True)
@@ -349,15 +347,10 @@ def test_an_environment_that_fails_is_one_line_with_the_way_back(
     step: int, saved: bool, start: Start, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
 ) -> None:
     assert start("whole", *BRIEF) == 0
-    steps, play = itertools.count(), CatchGame.act
-
-    def failing(*arguments: Any) -> Any:
-        if next(steps) == step:
-            call_foreign("step()", failing_step)
-        return play(*arguments)
-
+    steps = itertools.count()
     with monkeypatch.context() as patch:
-        patch.setattr(CatchGame, "act", failing)
+        fail = partial(call_foreign, "step()", failing_step)
+        watch(CatchGame, "act", lambda *_: fail() if next(steps) == step else None, patch)
         assert start("run", *BRIEF) == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert "step() failed: OwnError: broken" in complaint
@@ -379,13 +372,11 @@ def failing_step() -> None:
 
 def test_no_checkpoint_begins_several_games_of_a_test_anew(start: Start, monkeypatch: Patch) -> None:
     written: list[tuple[str, int]] = []
-    write = CheckpointFolder.write
 
-    def noting(self: CheckpointFolder, run: CheckpointState, *others: Any) -> None:
-        write(self, run, *others)
+    def note(_: CheckpointFolder, run: CheckpointState, *_others: Any) -> None:
         written.append((run["phase"]["name"], run["phase"]["done"]))
 
-    monkeypatch.setattr(CheckpointFolder, "write", noting)
+    watch(CheckpointFolder, "write", note, monkeypatch)
     flags = catch(network="auto", checkpoint_steps=20, workers=2, train_steps=80, test_steps=40)[1:]
     assert start("run", "train", "CartPole-v1", *flags) == 0
     assert ("train", 40) in written

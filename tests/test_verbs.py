@@ -33,15 +33,11 @@ from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.types import Step
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, open_snapshot, settings_of_agent
 from simple_dqn.verbs.snapshot import curve_of
-from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, Told, catch, rows
+from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, Told, catch, rows, run
 from tests.watch.test_record import save
 
 SMALL: dict[str, Any] = {"random_steps": 300, "train_steps": 120, "test_steps": 60, "replay_size": 500,
                          "batch_size": 8, "target_steps": 50}  # fmt: skip
-
-
-def run(*arguments: str) -> None:
-    assert main.run(arguments) == 0
 
 
 def outcome_of(path: Path, flags: str) -> dict[str, Any]:

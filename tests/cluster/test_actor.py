@@ -28,7 +28,7 @@ from simple_dqn.samplers import LEAST_PRIORITY
 from simple_dqn.snapshot import pack, unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step
-from tests.command_line import Patch
+from tests.command_line import Patch, watch
 from tests.replay_memory.test_replay import Transition, as_transitions, make_memory, transitions_of
 
 CATCH: dict[str, Any] = {
@@ -238,17 +238,12 @@ def test_updates_per_step_are_those_of_one_machine(train_frequency: int, train_r
     assert [steps for steps in rounds if steps] == [40] * 8  # whole trajectories
 
 
-def test_new_weights_are_sent_when_due_and_their_age_is_reported(monkeypatch: Patch) -> None:
+def test_new_weights_are_sent_when_due_and_their_age_is_reported() -> None:
     schedule, pool, agent = made(weights_every=15)
     list(schedule.fill(agent, 100, 1.0))
     schedule.report()
-    ages, store = list[int](), schedule._store
-
-    def note(agent: Any, slot: Any, trajectory: Any) -> None:
-        ages.append(agent.network.updates - trajectory.version)
-        store(agent, slot, trajectory)
-
-    monkeypatch.setattr(schedule, "_store", note)
+    ages: list[int] = []
+    watch(schedule, "_store", lambda agent, _, told: ages.append(agent.network.updates - told.version))
     list(schedule.train(agent, 800))
     for slot in pool._slots:
         versions = [version for version, _ in slot.actor.plays]

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from simple_dqn import main, own_code
+from simple_dqn import own_code
 from simple_dqn.config import Config, EnvironmentConfig, words
 from simple_dqn.environment import Environment, make, named, own_code_of
 from simple_dqn.errors import UserError
@@ -17,7 +17,8 @@ from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import CATCH, Capsys, Patch, Told, python
+from tests.command_line import CATCH, Capsys, Patch, Told, python, run
+from tests.environment.test_ale import play
 
 COUNT_DOWN = '''
 """A game that ends after three steps; the reward is ten times the action."""
@@ -67,15 +68,6 @@ def _games(home: Path) -> None:
     (home / "games").mkdir()
     (home / "games" / "count.py").write_text(COUNT_DOWN + REGISTER)
     (home / "games" / "saved.py").write_text(COUNT_DOWN + STATE + REGISTER)  # which can be saved
-
-
-def run(*arguments: str) -> None:
-    assert main.run(arguments) == 0
-
-
-def play(environment: Environment, steps: int) -> list[Step]:
-    chosen = np.random.default_rng(1).integers(environment.actions, size=(steps, environment.games))
-    return [environment.reset(), *map(environment.step, chosen)]
 
 
 def open_own(games: int, processes: int = 0, file: str = "games/count.py") -> Environment:

@@ -3,8 +3,6 @@
 import math
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -24,7 +22,7 @@ from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Save
 from simple_dqn.snapshot.snapshot import read_archive, write_archive
 from simple_dqn.types import CheckpointState, Experience
 from simple_dqn.verbs.train import follows, recorded
-from tests.command_line import Clock, Logs, Patch, Told, catch, train_in
+from tests.command_line import Clock, Logs, Patch, Told, catch, start_python, train_in
 from tests.replay_memory.test_replay import first_step
 
 ROWS = 6  # that the memory holds
@@ -191,13 +189,9 @@ def test_a_lock_ends_with_its_process_and_its_unfinished_files_are_removed(tmp_p
         "import os, sys; from pathlib import Path; from simple_dqn.snapshot import locked\n"
         f"with locked(Path({str(prefix)!r})): print('mine', flush=True); sys.stdin.read()"
     )
-    source = str(Path(__file__).parents[2] / "src")
-    other = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": source},
-    )  # fmt: skip
+    other = start_python("-c", program)
     assert other.stdout is not None
-    assert other.stdout.readline() == b"mine\n"
+    assert other.stdout.readline() == "mine\n"
     with (
         pytest.raises(UserError, match=rf"another run \(process {other.pid}\).*another label"),
         locked(prefix),

@@ -7,8 +7,6 @@ import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,8 +29,8 @@ from simple_dqn.evaluation import SCORES
 from simple_dqn.snapshot import checkpoint_folder
 from simple_dqn.sweep import pool
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Estimate, Report, estimate, scored
-from simple_dqn.sweep.pool import ENDED_WELL, SOURCE, Job, SweepRun, carry_out, local_pool, run_all
-from tests.command_line import PROJECT, Capsys, Patch, Told
+from simple_dqn.sweep.pool import ENDED_WELL, Job, SweepRun, carry_out, local_pool, run_all
+from tests.command_line import PROJECT, Capsys, Patch, Told, start_python
 from tests.command_line import read as read_command
 
 Make = Callable[..., SweepRun]
@@ -196,8 +194,7 @@ def test_a_job_that_fails_has_its_last_line_as_the_reason(tmp_path: Path) -> Non
 
 def test_a_training_does_not_outlive_its_parent(endless: Job) -> None:
     program = f"from simple_dqn.sweep.pool import carry_out; carry_out(*{endless!r})"
-    command = [sys.executable, "-P", "-c", program]
-    parent = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(SOURCE)})
+    parent = start_python("-P", "-c", program)
     while not is_under_way(endless):
         assert parent.poll() is None
         time.sleep(0.05)

@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -25,7 +25,7 @@ from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import Saver, Snapshot
 from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
-from tests.command_line import Patch
+from tests.command_line import Patch, watch
 from tests.network.updates import assert_same
 from tests.replay_memory.test_replay import contents, first_step
 
@@ -59,13 +59,8 @@ def run_catch(late: bool = False, **flags: Any) -> Run:
 
 def test_everything_is_closed_also_where_a_game_cannot_be(tmp_path: Path, monkeypatch: Patch) -> None:
     """As an environment of the user's own may be; closing the saver reports files that are not written."""
-    closed, close = list[Saver](), Saver.close
-
-    def note(self: Saver) -> None:
-        closed.append(self)
-        close(self)
-
-    monkeypatch.setattr(Saver, "close", note)
+    closed: list[Saver] = []
+    watch(Saver, "close", closed.append, monkeypatch)
     run = run_catch(save_weights_prefix=str(tmp_path / "catch"), epochs=1)
 
     def fail() -> None:
@@ -95,16 +90,6 @@ def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Ite
         for step in played:
             agent.memory.add(step)
         yield agent.config.target_steps
-
-
-def watch(owner: Any, name: str, before: Callable[..., None]) -> None:
-    call = getattr(owner, name)
-
-    def watched(*arguments: Any) -> Any:
-        before(*arguments)
-        return call(*arguments)
-
-    setattr(owner, name, watched)
 
 
 LEARN = ["step"] * 4 + ["update"]

@@ -20,7 +20,7 @@ from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
-from tests.command_line import CATCH, Patch, catch, rows
+from tests.command_line import CATCH, Patch, catch, rows, watch
 
 ROLLOUTS = {
     "schedule": "rollouts", "rollout_steps": 4, "target_steps": 0, "replay_size": 1_000_000, "workers": 2,
@@ -47,13 +47,7 @@ def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:
     flags = {"batch_size": 5, "discount_rate": 0.5, "target_steps": 0, "noisy": True, "test_steps": 20}
     with closing(run_of(**flags)) as run:
         drawn: list[Minibatch] = []
-        prepare = DeepQNetwork.prepare
-
-        def note(network: DeepQNetwork, minibatch: Minibatch, **how: Any) -> Any:
-            drawn.append(minibatch)
-            return prepare(network, minibatch, **how)
-
-        monkeypatch.setattr(DeepQNetwork, "prepare", note)
+        watch(DeepQNetwork, "prepare", lambda _, minibatch: drawn.append(minibatch), monkeypatch)
         run.begin()
         assert {(len(one.actions), one.discounts.item(0)) for one in drawn} == {(5, 0.5)}
         agent, tester = run.agent, run._tester
@@ -71,13 +65,8 @@ def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:
 
 
 def test_games_wait_for_each_other_unless_told(monkeypatch: Patch) -> None:
-    counts, predict = list[int](), DeepQNetwork.predict
-
-    def note(network: DeepQNetwork, states: Any, **how: Any) -> Any:
-        counts.append(len(states))
-        return predict(network, states, **how)
-
-    monkeypatch.setattr(DeepQNetwork, "predict", note)
+    counts: list[int] = []
+    watch(DeepQNetwork, "predict", lambda _, states, **how: counts.append(len(states)), monkeypatch)
     for synchronize in (None, False):
         with closing(run_of(workers=3, synchronize=synchronize)) as run:
             run.agent.player.predict()
@@ -131,21 +120,20 @@ def test_exploration_and_mean_q_are_those_of_the_csv(home: Path, monkeypatch: Pa
 def test_returns_are_of_the_greedy_values_of_the_states_played(monkeypatch: Patch) -> None:
     with closing(run_of(**ROLLOUTS)) as run:
         network, predicted, given = run.agent.network, list[Any](), list[Any]()
-        predict, returns = network.predict, network.returns
+        predict = network.predict
 
         def note(states: Any, **how: Any) -> Any:
             assert how.get("explore") or "keep" not in how
             predicted.append(predict(states, **how))
             return predicted[-1]
 
-        def compare(rewards: Any, terminals: Any, starts: Any, values: Any) -> Any:
+        def compare(_rewards: Any, _terminals: Any, _starts: Any, values: Any) -> None:
             given.append(values)
             np.testing.assert_array_equal(values, [qvalues.max(axis=1) for qvalues in predicted[-5:]])
-            return returns(rewards, terminals, starts, values)
 
         monkeypatch.setattr(network, "predict", note)
         monkeypatch.setattr(run.agent.player, "_predict", note)
-        monkeypatch.setattr(network, "returns", compare)
+        watch(network, "returns", compare, monkeypatch)
         run.begin()
         assert len(given) == 5  # 40 steps of 2 games
 
@@ -159,22 +147,17 @@ def test_a_verb_plays_by_the_weights_of_the_snapshot(words: str, finished: Path,
     """And at the ε of its settings; what `resume` refills the memory with is no random play either."""
     shutil.rmtree(finished / "snapshots" / "catch_checkpoint")
     wanted, rates, loaded = Snapshot.load(Path(SNAPSHOT)).weights, list[float](), list[bool]()
-    predict, choose = DeepQNetwork.predict, Player.choose
+    predict = DeepQNetwork.predict
 
-    def note(network: DeepQNetwork, *given: Any, **how: Any) -> Any:
+    def note(network: DeepQNetwork, *given: Any, **how: Any) -> None:
         weights = network.get_weights()
         loaded.append(all(np.array_equal(weights[name], values) for name, values in wanted.items()))
         if len(loaded) == 1 and words.startswith("resume"):
             by_target = predict(network, *given, **{**how, "target": True})
             assert np.array_equal(by_target, predict(network, *given, **how))
-        return predict(network, *given, **how)
 
-    def note_rate(player: Player, rate: Any, *given: Any, **how: Any) -> Any:
-        rates.append(float(np.mean(rate)))
-        return choose(player, rate, *given, **how)
-
-    monkeypatch.setattr(DeepQNetwork, "predict", note)
-    monkeypatch.setattr(Player, "choose", note_rate)
+    watch(DeepQNetwork, "predict", note, monkeypatch)
+    watch(Player, "choose", lambda _, rate, *how: rates.append(float(np.mean(rate))), monkeypatch)
     assert main.run(words.split()) == 0
     assert loaded[0]
     assert set(rates) == {0.125} if "0.125" in words else max(rates) <= 0.5

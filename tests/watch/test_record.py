@@ -24,7 +24,7 @@ from simple_dqn.files import replacing
 from simple_dqn.run import make_environment, make_network
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.watch.film import FORMATS, Film, Recording, replacing_screens
-from tests.command_line import CATCH, Capsys, Patch, Told
+from tests.command_line import CATCH, Capsys, Patch, Told, watch
 
 LIMIT = 60  # frames of a game
 SMALL = {name: CATCH[name] for name in ("screen_width", "screen_height", "backend", "network")}
@@ -70,13 +70,11 @@ def picture(path: Path) -> NDArray[np.uint8]:
 
 def test_a_film_and_its_screens_are_the_games_frames(home: Path, pong: str, monkeypatch: Patch) -> None:
     expected: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
-    watch = Recording.watch
 
-    def noting(self: Recording, frame: Frame) -> None:
+    def note(_: Recording, frame: Frame) -> None:
         expected.append((frame.picture.copy(), frame.sound.copy()))
-        watch(self, frame)
 
-    monkeypatch.setattr(Recording, "watch", noting)
+    watch(Recording, "watch", note, monkeypatch)
     assert record(pong, "--format", "mp4", "--play_games", "2") == 0
     assert len(expected) >= 2 * LIMIT
     shown = decoded(home / "videos" / "pong_3.mp4", "video")
