@@ -28,6 +28,7 @@ from simple_dqn.command_line import read
 from simple_dqn.config import BackendConfig, Config, MemoryConfig, NetworkConfig, words
 from simple_dqn.dqn import TARGET_RULES, DeepQNetwork
 from simple_dqn.environment.interface import draws_of
+from simple_dqn.errors import UserError
 from simple_dqn.optimizers import RMSProp
 from simple_dqn.presets import PRESETS
 from simple_dqn.random_streams import stream
@@ -145,6 +146,8 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
     lines(
         *few, "--random_steps", "0", "--epochs", "0", "--random_seed", "2", "--load", saved, "--save", again
     )
+    with pytest.raises(UserError, match="--load reads it"):
+        Snapshot.load(Path(saved))
     before, after = torch.load(saved), torch.load(again)
     assert before.keys() == after.keys()
     assert all(torch.equal(values, after[name]) for name, values in before.items())
