@@ -163,6 +163,15 @@ def test_what_no_run_writes_is_refused(path: Path, change: Callable[[Members], o
     assert "cannot be used" in refused(path)
 
 
+@pytest.mark.parametrize(("content", "reason"), [
+    (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "it is nested too deeply"),
+    (b'{"epoch": ' + b"9" * 10_000 + b"}", "a number in it is too long"),
+])  # fmt: skip
+def test_what_is_too_much_for_python_is_said_in_words(path: Path, content: bytes, reason: str) -> None:
+    remake(path, member("tree.json", content))
+    assert f"({reason}): " in refused(path)
+
+
 @pytest.mark.parametrize("kind", ["<f4", "<f8", "<f2"])
 def test_weights_are_finite_and_not_too_large(path: Path, kind: str) -> None:
     """A mean and a variance of batch normalization may be larger, and a variance has a root."""

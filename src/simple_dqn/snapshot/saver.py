@@ -235,7 +235,7 @@ class Saver:
         return snapshot
 
     def resume_hint(self) -> str:
-        """Wait until all is written; return how to continue from the last checkpoint, or else snapshot, or ""."""
+        """Once all is written, return how to go on: from the last checkpoint, or else snapshot, or ""."""
         futures.wait([self._last])
         if self._checkpoints.latest_number():
             return f", and continue from the last checkpoint with {command('resume')} {self.folder}"

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from simple_dqn import __version__
 from simple_dqn.config import BOOLEANS, LOCAL, SETTINGS, Config, as_word, layered, read
-from simple_dqn.errors import UserError, one_line, printable
+from simple_dqn.errors import UserError, printable, reason_in_file
 from simple_dqn.files import PICKLES, TRAINED, ZIP, command, from_here, home, kind_of, open_file, replacing
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.snapshot import neon
@@ -119,7 +119,7 @@ def _restore(value: Any, archive: zipfile.ZipFile, unread: dict[str, zipfile.Zip
 def quotable(error: Exception) -> str:
     """Return the message of `error` in one line of printable ASCII; it may quote any bytes of a file."""
     missing = " is missing" if isinstance(error, KeyError) else ""
-    return ascii(one_line(error) or type(error).__name__)[1:-1][:120] + missing
+    return ascii(reason_in_file(error) or type(error).__name__)[1:-1][:120] + missing
 
 
 @dataclass(frozen=True)
