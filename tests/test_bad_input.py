@@ -160,7 +160,7 @@ sweep pong --compare 'a=--backend gpu' => --backend gpu | --gpus_per_run
 sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config
 sweep pong OWN => games of one kind
 sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' => --target_steps
-sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such
+sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such (see ./sweep.sh --help)
 sweep pong --target_rule mine => mine
 sweep CartPole-v1 --terminal_on_life_loss false => --terminal_on_life_loss works only with Atari games
 sweep catch --workers 2 --processes 9 => --processes 9 is more than the games of --workers 2: lower it
@@ -343,7 +343,7 @@ def test_what_files_and_labels_say_is_escaped(verb: Verb, folder: Path) -> None:
         (folder / "curve.csv").write_text(text)
         assert complaint in one_complaint(verb("plot", "curve.csv"), "plot")
     for label in ("a*", "a/b", ".a", "a\nb", "\x1b[2J", "x" * 300, "?", "[a]", "$(a)"):
-        assert "cannot be part of a file's name" in one_complaint(
+        assert "cannot be part of a file's name: use up to 100 letters, digits, spaces" in one_complaint(
             verb(*CATCH[:2], label, *CATCH[2:]), "train"
         )
     one_complaint(verb(*CATCH[:2], "a\0b", *CATCH[2:]), "train")

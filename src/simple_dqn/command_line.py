@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the error as a `UserError`."""
-        raise UserError(f"{message} (see {self.prog} --help)")
+        raise UserError(message + (f" (see {self.prog} --help)" if self.prog else ""))
 
     def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
         """Return the flags given, by name, or raise UserError; a word must be text that a file can have."""
