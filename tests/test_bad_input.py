@@ -163,6 +163,7 @@ sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' =>
 sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such (see ./sweep.sh --help)
 sweep pong --target_rule mine => mine
 sweep CartPole-v1 --terminal_on_life_loss false => --terminal_on_life_loss works only with Atari games
+sweep pong --emulator warp --color_averaging true => --emulator warp cannot average colors: add
 sweep catch --workers 2 --processes 9 => --processes 9 is more than the games of --workers 2: lower it
 sweep compare => NAME=CSV,CSV
 sweep compare a=steps.csv => there is no field 'average_reward' in steps.csv

@@ -18,8 +18,8 @@ from simple_dqn.files import command
 from simple_dqn.own_code import OwnCode, game_of_file, import_code
 
 __all__ = [
-    "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "game_name", "is_atari", "make",
-    "named", "own_code_of", "vector_shape", "with_kind",
+    "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "check_emulator", "game_name",
+    "is_atari", "make", "named", "own_code_of", "vector_shape", "with_kind",
 ]  # fmt: skip
 
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
@@ -97,6 +97,12 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     if config.environment == "gym":
         _module(config.environment).check(config)
     return replace(config, random_starts=0, random_start_frames=0)
+
+
+def check_emulator(config: EnvironmentConfig) -> None:
+    """Raise UserError if `--emulator warp` cannot play the game of `config`, or not as asked."""
+    if config.emulator == "warp" and config.environment == "ale":
+        _module("device").check(atari.find_rom(config.game), config)
 
 
 def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...] | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from simple_dqn import command_line, own_code, plot
 from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, number, words
-from simple_dqn.environment import game_name, named
+from simple_dqn.environment import check_emulator, game_name, named
 from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import SCORES
@@ -94,6 +94,7 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
         raise UserError("games of several kinds have scores of their own: give games of one kind")
     for config in configs:  # Refuse here what each run would refuse.
         settle(replace(config, run=replace(config.run, random_seed=1, csv_file="run.csv")), log=False)
+        check_emulator(config.environment)
         check_weights(config)
     return settings, games, configs
 
