@@ -125,7 +125,7 @@ def measured_inputs(contender: Contender) -> list[tuple[str, str]]:
 
 
 def main(words: Sequence[str]) -> None:
-    """Print the table; UserError: the flags contradict each other, or Ray is not installed."""
+    """Print the table, or raise UserError if the flags contradict each other or Ray is not installed."""
     parser = common.parser("cluster", __doc__)
     add = parser.add_argument
     add("--game", type=common.game, default="pong", help="(default: %(default)s)")

@@ -94,7 +94,7 @@ def rate_of_ours(arguments: Namespace, flags: Flags) -> float:
 
 
 def rate_of_peer(arguments: Namespace, name: str, games: int) -> float:
-    """Return the steps/s of the peer `name`; FailedError: it is not installed, or it failed."""
+    """Return the steps/s of the peer `name`, or raise FailedError if it failed or is not installed."""
     program, script = arguments.python, ""
     if name == "cleanrl":
         if not arguments.cleanrl:

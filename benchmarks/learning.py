@@ -83,7 +83,7 @@ def report(path: Path, goal: Goal) -> list[object]:
 
 
 def main(words: Sequence[str]) -> None:
-    """Print the table for the given command line; UserError: a file is not the CSV of a run."""
+    """Print the table for the command line, or raise UserError if a file is not the CSV of a run."""
     parser = common.parser("learning", __doc__)
     add = parser.add_argument
     add("runs", nargs="+", type=Path, metavar="CSV", help="the CSV of a run")

@@ -112,7 +112,7 @@ GPU_CASES: list[tuple[str, Flags]] = [
 
 
 def gpu(arguments: Namespace) -> None:
-    """Print the steps/s on the GPU, compared with all cores of the CPU; UserError: PyTorch can use no GPU."""
+    """Print the steps/s on the GPU and on all cores, or raise UserError if PyTorch can use no GPU."""
     from simple_dqn.device import gpus  # PyTorch takes seconds to import
 
     if not (found := gpus()):

@@ -1,7 +1,6 @@
 """Deep Q-learning on one page, from the screen to the score: Mnih et al. 2015. Run it with ./dqn.sh pong.
 
-"Human-level control through deep reinforcement learning", Nature 518: Algorithm 1 and Methods; the optimizer
-and no-ops are simple_dqn's (docs/deviations.md). A test requires bitwise equal weights of page and package.
+Nature 518, Algorithm 1 and Methods; the optimizer and no-ops are simple_dqn's (docs/deviations.md).
 Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 pixels in a screen.
 """
 
@@ -11,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -128,22 +128,19 @@ class ReplayMemory:
 
     def add(self, screen: Pixels, action: int, reward: float, terminal: bool, start: bool = False) -> None:
         """Store a step in place of the oldest."""
-        row = self.written % self.size
+        row, self.written = self.written % self.size, self.written + 1
         self.screens[row], self.actions[row], self.rewards[row] = screen, action, reward
         self.terminals[row], self.starts[row] = terminal, start
-        self.written += 1
 
     def sample(self, count: int) -> tuple[NDArray[Any], ...]:
         """Sample B transitions uniformly; return states, actions, rewards, next states and terminals."""
         first = self.written - self.size + HISTORY if self.written >= self.size else 1
-        steps = self.rng.integers(first, self.written, count)  # whose 5 screens are all in the ring
-        while (invalid := np.flatnonzero(self.starts[steps % self.size])).size:
-            steps[invalid] = self.rng.integers(first, self.written, invalid.size)
-        rows = steps % self.size  # [B]
+        rows = self.rng.integers(first, self.written, count) % self.size  # [B]; all 5 screens are in the ring
+        while (invalid := np.flatnonzero(self.starts[rows])).size:
+            rows[invalid] = self.rng.integers(first, self.written, invalid.size) % self.size
         windows = (rows[:, np.newaxis] + np.arange(-HISTORY, 1)) % self.size  # [B, 5], rows t-4 ... t
         screens = self.screens[windows]  # [B, 5, 84, 84]: both states of each transition
-        # Where an episode begins in rows t-3 ... t-1, the screens before that row are black.
-        begins = (self.starts[windows] | self.terminals[windows])[:, 1:-1]  # [B, 3]
+        begins = (self.starts[windows] | self.terminals[windows])[:, 1:-1]  # [B, 3]: black before these rows
         screens[:, : HISTORY - 1][np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]] = 0
         return screens[:, :-1], self.actions[rows], self.rewards[rows], screens[:, 1:], self.terminals[rows]
 
@@ -156,11 +153,10 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
         nn.Conv2d(64, 64, 3, 1), nn.ReLU(),  # [B, 64, 7, 7]
         nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, actions),
     )  # fmt: skip
-    for layer in network:
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
-            for values in layer.parameters():
-                values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
+    for layer in [one for one in network if isinstance(one, nn.Conv2d | nn.Linear)]:
+        bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
+        for values in layer.parameters():
+            values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
     return nn.utils.convert_conv2d_weight_memory_format(network, torch.channels_last)  # faster on a CPU
 
 
@@ -241,39 +237,41 @@ class DQN:
         self.optimizer.step()
         return np.asarray((y - q.detach()).abs())
 
-    def test(self) -> Iterator[float]:
-        """Yield the scores of whole games of at most 5 minutes, played with ε = 0.05."""
-        rng = random_stream(self.settings.random_seed, "test exploration")
+    def test(self) -> Iterator[list[float]]:
+        """Play whole games of at most 5 minutes with ε = 0.05; after each, yield the scores so far."""
+        rng, scores = random_stream(self.settings.random_seed, "test exploration"), list[float]()
         for _ in range(self.settings.test_games):
             state, score = next_state(NO_STATE, self.test_game.start(), new_episode=True), 0.0
             while not self.test_game.game_over():
                 action = self.act(state, self.settings.exploration_rate_test, rng)
                 screen, reward, _ = self.test_game.step(action)
                 state, score = next_state(state, screen, new_episode=False), score + reward
-            yield score
+            yield (scores := [*scores, score])
 
 
 def main() -> None:
     """Alternate training and tests, and print the score of each test."""
-    parser = argparse.ArgumentParser("dqn.sh", description="Deep Q-learning of one Atari game.")
+    parser = argparse.ArgumentParser("dqn.sh", argparse.SUPPRESS, "Deep Q-learning: ./dqn.sh GAME [flags]")
     games = {*ale_py.roms.get_all_rom_ids()} - {"combat", "joust", "maze_craze", "warlords"}  # two players
-    parser.add_argument("game", choices=sorted(games), metavar="game", help="such as pong")
+    parser.add_argument("game", metavar="GAME, such as pong")
     for one in fields(Settings):
         about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
         parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)
     for name, value in (arguments := vars(parser.parse_args())).items():
         least, most = (0, 1) if isinstance(value, float) else (LEAST.get(name, 1), MOST.get(name, 10**9))
         if not (isinstance(value, str) or least <= value <= most):
-            parser.exit(2, f"--{name} {value}: give at least {least} and at most {most}\n")
-    faults = (Exception,) if arguments["load"] else (OSError, MemoryError)  # others are faults of this page
+            parser.error(f"--{name} {value}: give at least {least} and at most {most}")
+    if (game := arguments.pop("game")) not in games:
+        parser.error(f"no game called {game!r}: did you mean {get_close_matches(game, games, 1, 0)[0]}?")
+    settings, doing, wrong, faults = Settings(**arguments), "hold --replay_size", "", [OSError, MemoryError]
     try:
-        agent = DQN(arguments.pop("game"), settings := Settings(**arguments))
+        agent, doing = DQN(game, settings), f"write --save {settings.save!r}"
         Path(settings.save or "/dev/null").open("ab").close()  # fails now, not after the first test
+        doing, wrong, faults = f"read --load {settings.load!r}", "no weights of this network", [Exception]
         for network in (agent.network, agent.target) if settings.load else ():
             network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
-    except faults as error:
-        wrong = error if isinstance(error, OSError | MemoryError) else "not the weights of this network"
-        parser.exit(2, f"--replay_size, --save or --load {settings.load!r}: {wrong}\n")
+    except tuple(faults) as error:  # others are faults of this page
+        parser.error(f"cannot {doing}: {getattr(error, 'strerror', wrong or error)}")
     torch.set_num_threads(1)  # on a busy machine several are slower
     training = agent.train()
     for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.
@@ -285,14 +283,16 @@ def main() -> None:
                 left = (steps * (settings.epochs + 1 - epoch) - step) / speed / 3600
                 more = f", {left:.1f} hours of training left" if epoch else ""
                 print(f"{start}step {step} of {steps}, {speed:.0f} steps/s{more}", end="", flush=True)
-        scores = list[float]()
-        for score in agent.test():
-            scores.append(score)
+        for scores in agent.test():
             print(f"{start}{len(scores)} of {settings.test_games} test games", end="", flush=True)
         print(f"{start}score {np.mean(scores):.1f} ± {np.std(scores):.1f} in {len(scores)} games")
         if settings.save:
-            torch.save(agent.network.state_dict(), f"{settings.save}.part")
-            Path(f"{settings.save}.part").replace(settings.save)
+            try:
+                torch.save(agent.network.state_dict(), part := Path(f"{settings.save}.part"))
+                part.replace(settings.save)
+            except (OSError, RuntimeError):  # The latter is torch's.
+                part.unlink(missing_ok=True)
+                print(f"cannot write --save {settings.save!r}: make room: later tests write it, too")
 
 
 if __name__ == "__main__":

@@ -127,6 +127,11 @@ train pong --replay_size 900000000 => --replay_size 900000000 | fits | --replay_
 train pong --backend cpu --replay_device gpu => --replay_device gpu | no GPU with room for
 test pong_1.pkl --track wandb => --track wandb accompanies a CSV
 train CartPole-v99 --environment gym => CartPole
+train Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
+sweep catch Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
+train cartpool => an id like CartPole-v1
+train hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong trains it further
+sweep hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong
 train pong --csv_file services.csv => cannot write services.yaml: it is no file of settings
 train pong --save_weights_prefix . => --save_weights_prefix . is a folder
 train pong --load_weights missing_3.pkl => missing_3.pkl does not exist
@@ -135,7 +140,7 @@ train pong --screen_width 1024 --screen_height 1024 --network mlp => weights, to
 train pong --epochs 1e300 => --epochs | too large
 test pong_1.pkl --play_games 1e20 => --play_games | too large
 resume pong_7.pkl => pong_7.pkl does not exist | pong_1.pkl
-test cut_1.pkl => cut_1.pkl cannot be used
+test cut_1.pkl => cut_1.pkl cannot be used (it is cut off or damaged): copy or download it again
 test full_1.pkl => 18 actions | 6
 test pong_1.pkl --protocol machado --minimal_action_set false => 6 actions | --minimal_action_set
 test pong_1.pkl --environment catch --protocol nature => for Atari games | --play_games 30
@@ -155,9 +160,10 @@ sweep pong --compare 'a=--backend gpu' => --backend gpu | --gpus_per_run
 sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config
 sweep pong OWN => games of one kind
 sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' => --target_steps
-sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such
+sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such (see ./sweep.sh --help)
 sweep pong --target_rule mine => mine
 sweep CartPole-v1 --terminal_on_life_loss false => --terminal_on_life_loss works only with Atari games
+sweep pong --emulator warp --color_averaging true => --emulator warp cannot average colors: add
 sweep catch --workers 2 --processes 9 => --processes 9 is more than the games of --workers 2: lower it
 sweep compare => NAME=CSV,CSV
 sweep compare a=steps.csv => there is no field 'average_reward' in steps.csv
@@ -338,7 +344,7 @@ def test_what_files_and_labels_say_is_escaped(verb: Verb, folder: Path) -> None:
         (folder / "curve.csv").write_text(text)
         assert complaint in one_complaint(verb("plot", "curve.csv"), "plot")
     for label in ("a*", "a/b", ".a", "a\nb", "\x1b[2J", "x" * 300, "?", "[a]", "$(a)"):
-        assert "cannot be part of a file's name" in one_complaint(
+        assert "cannot be part of a file's name: use up to 100 letters, digits, spaces" in one_complaint(
             verb(*CATCH[:2], label, *CATCH[2:]), "train"
         )
     one_complaint(verb(*CATCH[:2], "a\0b", *CATCH[2:]), "train")

@@ -277,13 +277,14 @@ def test_resume_refuses_in_one_line(finished: Path, told: Told) -> None:
         f"{CHECKPOINTS} --replay_size 300": "leave out --replay_size",
         f"{CHECKPOINTS} --save_weights_prefix other": "leave out --save_weights_prefix",
         f"{CHECKPOINTS} --epochs 1": "larger --epochs",
-        "snapshots/pong_checkpoint": "has no usable checkpoint",
+        "snapshots/pong_checkpoint": "has no usable checkpoint: train again",
     }.items():
         assert complaint in told("resume", *flags.split(), code=2).splitlines()[-1]
     for path in (finished / CHECKPOINTS).glob("run_*.npz"):
         path.write_bytes(path.read_bytes()[:100])
     said = told(*BRIEF, "--epochs", "3", "--resume", "true", code=2)
     assert "no checkpoint in snapshots/catch_checkpoint can be read" in said.splitlines()[-1]
+    assert "give snapshots/catch_2.pkl, the last snapshot" in told("resume", CHECKPOINTS, code=2)
     assert snapshots(finished) == files
 
 

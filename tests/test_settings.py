@@ -191,7 +191,7 @@ BOMB = f"machine: [&a0 x, {', '.join(f'&a{n} [*a{n - 1}, *a{n - 1}]' for n in ra
     ("a: &a [x, x]\nb: &b [*a, *a]\nsettings:\n  epochs: *b\n", "unknown setting a"),
     ("settings: &s\n  epochs: 1\n  <<: *s\n", "unknown setting <<"),
     ("settings: &s\n  settings: *s\n", "settings is in line 1 and again in line 2"),
-    ("settings: " + "{a: " * 5000, "recursion"),
+    ("settings: " + "{a: " * 5000, "nested too deeply"),
     ("settings:\n  epochs: 1\n" + "#" * 70_000, "70,022 bytes, more than 65,536"),
     ('settings:\n  load_weights: "a\\0b"\n', "load_weights: "),
     ('settings:\n  load_weights: "\\ud83d"\n', "load_weights: "),

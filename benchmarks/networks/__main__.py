@@ -51,7 +51,7 @@ def parser() -> Parser:
 
 
 def choose(words: Sequence[str]) -> list[str]:
-    """Return the frameworks named in `words`, or all if it is empty; UserError: one is unknown."""
+    """Return the frameworks in `words`, all if it is empty, or raise UserError if one is unknown."""
     for word in words:
         if word not in FRAMEWORKS:
             raise UserError(f"unknown framework {word!r}: choose from {', '.join(FRAMEWORKS)}")
@@ -114,7 +114,7 @@ def heading(flags: dict[str, Any], plan: Plan, rows: Sequence[Row], speeds: repo
 
 
 def main(words: Sequence[str]) -> None:
-    """Measure and report for the given command line; UserError: a flag is not valid."""
+    """Measure and report for the command line, or raise UserError if a flag is not valid."""
     flags = parser().parse(words)
     frameworks = choose(flags["frameworks"])
     if not 1 <= flags["threads"] <= usable_cores():

@@ -25,7 +25,7 @@ class Contender:
     """A worker process that answers one request at a time."""
 
     def __init__(self, name: str, device: str, threads: int) -> None:
-        """Start the worker; ContenderError: the framework is not installed, or cannot run on this machine."""
+        """Start the worker, or raise ContenderError if the framework cannot run on this machine."""
         self.name, self.device = name, device
         if not is_installed(name):
             raise ContenderError(f"not installed: ./bench.sh networks {name} --install")

@@ -16,7 +16,7 @@ import yaml
 
 from simple_dqn import __version__, config
 from simple_dqn.config import BOOLEANS, NO_TEXT, SETTINGS, Config, as_word, convert, unknown, yes_or_no
-from simple_dqn.errors import UserError, one_line, printable
+from simple_dqn.errors import UserError, printable, reason_in_file
 from simple_dqn.files import read_text
 from simple_dqn.machine import usable_cores
 from simple_dqn.presets import PRESETS, USUAL
@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the error as a `UserError`."""
-        raise UserError(f"{message} (see {self.prog} --help)")
+        raise UserError(message + (f" (see {self.prog} --help)" if self.prog else ""))
 
     def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
         """Return the flags given, by name, or raise UserError; a word must be text that a file can have."""
@@ -201,5 +201,5 @@ def read(file: str) -> dict[str, Any]:
         problem = found.get("problem") or found["reason"]
         raise UserError(f"{file}, line {line + 1}: {problem}: fix it") from None
     except (OverflowError, RecursionError, ArgumentTypeError, UserError) as error:  # "\UFFFFFFFF"; brackets
-        raise UserError(f"{file}: {one_line(error)}: fix it") from None
+        raise UserError(f"{file}: {reason_in_file(error)}: fix it") from None
     return {"config": file, **preset, **values}

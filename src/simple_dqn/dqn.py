@@ -356,7 +356,7 @@ class DeepQNetwork:
         torch.set_num_threads(1)
 
     def guided_backpropagation(self) -> GuidedBackpropagation:
-        """Return a copy of the online network for guided backpropagation; UserError: it sees no screens."""
+        """Return a copy of the network for guided backpropagation or raise UserError if it sees no images."""
         if len(self._screen_shape) != 2:
             raise UserError("saliency needs images, and this agent observes numbers: leave it out")
         height, width = self._screen_shape

@@ -94,6 +94,13 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+def reason_in_file(error: BaseException) -> str:
+    """Return in one line what `error` says about the content of a file, without Python's limits."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return "a number in it is too long" if "int_max_str_digits" in str(error) else one_line(error)
+
+
 def call_foreign(what: str, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Return what `work` returns, a function of an environment or a game that others have written.
 
@@ -120,7 +127,8 @@ def cause(error: BaseException, work: Any = None) -> str:
     places += [(call.filename, call.lineno) for call in traceback.extract_tb(error.__traceback__)]
     own = (str(PACKAGE), "<frozen")  # this package's files, and Python's import system
     theirs = [f" ({file}, line {line})" for file, line in places if not file.startswith(own)]
-    return f"{type(error).__name__}: {one_line(error)}{theirs[-1] if theirs else ''}: fix it"
+    what = ": ".join(filter(None, (type(error).__name__, one_line(error))))
+    return f"{what}{theirs[-1] if theirs else ''}: fix it"
 
 
 def prepare_streams() -> None:

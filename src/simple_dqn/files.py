@@ -49,7 +49,7 @@ def real(path: Path) -> Path:
 
 
 def kind_of(path: Path) -> Kind:
-    """Return the kind of file at `path`, links followed; UserError: its folder may not be entered."""
+    """Return the kind of file at `path`, links followed, or raise UserError if it may not be read."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -189,7 +189,7 @@ def lock(file: IO[Any], path: Path) -> bool:
 
 
 def lock_file(path: Path, prefix: Path) -> TextIO:
-    """Return the open file `path`, locked until it is closed; UserError: another run `prefix` has it."""
+    """Return the open file `path`, locked until closed, or raise UserError if another run `prefix` has it."""
     while True:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "a+")
         if not lock(file, path):

@@ -8,6 +8,7 @@ epochs in which all have values. The rest of each run is a thin line.
 import argparse
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -294,7 +295,7 @@ def draw(plot: Plot, width: float, height: float) -> "Figure":
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02)
     figure = Figure(figsize=(width, height), layout=layout)
     if plot.title:
-        figure.suptitle(plot.title, fontsize=16)
+        figure.suptitle(printable(plot.title), fontsize=16)
     columns = math.ceil(math.sqrt(len(plot.panels)))  # of a near-square grid
     for place, panel in enumerate(plot.panels, 1):
         axes = figure.add_subplot(math.ceil(len(plot.panels) / columns), columns, place)
@@ -316,7 +317,7 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
 
     for line in panel.lines:
         _draw_line(axes, line, interval=bool(panel.rows))
-    axes.set_title(panel.title, fontsize=13, pad=8)
+    axes.set_title(printable(panel.title), fontsize=13, pad=8)
     axes.set_xlabel(panel.axis.label)
     axes.grid(True, linewidth=0.5, color="#dddddd")
     axes.set_axisbelow(True)
@@ -326,10 +327,10 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
     if panel.axis == AXES["steps"]:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     if panel.rows:
-        axes.set_yticks(range(len(panel.rows)), panel.rows)
+        axes.set_yticks(range(len(panel.rows)), [*map(printable, panel.rows)])
         axes.invert_yaxis()
         return
-    axes.set_ylabel(panel.title)
+    axes.set_ylabel(printable(panel.title))
     if any(abs(line.values).max() >= 10_000 for line in panel.lines):  # long numbers
         axes.yaxis.set_major_formatter("{x:,.0f}")
     if not panel.lines:
@@ -346,7 +347,7 @@ def _draw_line(axes: "Axes", line: Line, interval: bool) -> None:
         size, marker = min(4, 3 * line.width), "o" if len(line.values) <= FEW_POINTS else ""
         marked = slice(1, 2) if interval and len(line.x) == 3 else None
         (drawn,) = axes.plot(line.x, line.values, marker=marker, markersize=size, markevery=marked)
-    drawn.set(label=line.label, color=line.color, linestyle=line.style, linewidth=line.width)
+    drawn.set(label=printable(line.label), color=line.color, linestyle=line.style, linewidth=line.width)
 
 
 def _by_label(panels: "Sequence[Axes]") -> "tuple[list[Line2D], list[str]]":
@@ -356,9 +357,11 @@ def _by_label(panels: "Sequence[Axes]") -> "tuple[list[Line2D], list[str]]":
 
 
 def write(plot: Plot, path: Path, width: float = 16, height: float = 9, dpi: int = 80) -> None:
-    """Write a picture of `width` × `height` inches as a PNG file, completely or not at all (UserError)."""
+    """Write a PNG file of `width` × `height` inches completely, or raise UserError and write nothing."""
     from matplotlib import rc_context
 
-    # A name may have a $.
-    with replacing(path, starts=(b"\x89PNG",)) as beside, rc_context({"text.parse_math": False}):
+    # A name may have a $, and letters that the font lacks.
+    plain = rc_context({"text.parse_math": False})
+    with replacing(path, starts=(b"\x89PNG",)) as beside, plain, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")
         draw(plot, width, height).savefig(beside, format="png", dpi=dpi)

@@ -1,5 +1,6 @@
 """`--emulator warp` plays exactly as `--emulator ale` does; the choice of `auto`; refused settings."""
 
+import errno
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -270,12 +271,18 @@ class SmallGpu:
         return "cuda:0"
 
 
+def full(*_: Any) -> None:
+    raise OSError(errno.EEXIST, "File exists", "/a/b")
+
+
 @pytest.mark.parametrize(("patched", "words"), [
     ({"environment.device.available_memory": lambda: FREE}, "cpu can spare 0.0009 GB, for 9 games"),
     ({"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 8"),
     ({"device.choose_device": lambda _: Device(torch.device("cuda", 99), "float32")},
      "cannot use cuda:99"),
-], ids=["memory", "memory of a GPU", "CUDA"])  # fmt: skip
+    *(({f"environment.device.{part}": full}, "cannot write its kernels to /a/b: File exists: set WARP_CACHE")
+      for part in ("warp.init", "Games")),
+], ids=["memory", "memory of a GPU", "CUDA", "no folder", "no kernels"])  # fmt: skip
 def test_bad_input_is_one_line(
     patched: dict[str, Any], words: str, monkeypatch: Patch, tmp_path: Path, told: Told
 ) -> None:

@@ -297,6 +297,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no modes": ({"space": Discrete(4), "modes": None}, r"Discrete\(4\), no image"),
     "no space": ({"space": None, "modes": ()}, "observes None|no image"),
     "actions": ({"actions": Box(0, 1, (2,))}, r"no discrete actions but Box"),
+    "too many actions": ({"actions": Discrete(10**9)}, "has 1,000,000,000 actions, more than 10,000, and"),
     "no picture": ({"space": Discrete(4), "picture": lambda _: None}, r"render\(\) returned a NoneType"),
     "a picture of floats": (
         {"space": Discrete(4), "picture": lambda t: np.full((41, 51, 3), t / 20, np.float32)},
@@ -307,6 +308,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"render\(\) returned uint8 \(41, 51, 4\)",
     ),
     "numbers that are none": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS * np.nan)}, "step 2 of .*nan"),
+    "large numbers": (
+        {**NUMBERS, "observe": at_step_2(ZEROS, ZEROS + 1e200)}, r"step 2 of .*beyond float32 .*: scale it"
+    ),
     "other numbers": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS[:3])}, r"step 2 of .*\(3,\).*\(5,\)"),
     "no numbers": ({**NUMBERS, "space": Discrete(3)}, r"observes Discrete\(3\)"),
     "another type": ({"observe": at_step_2(BLACK, HALF)}, r"step 2 of .* float32 .* not in Box\("),
@@ -326,7 +330,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "constructor fails": ({"__init__": lambda **_: 1 // 0}, "cannot be opened: .*: ZeroDivisionError"),
     "constructor exits": ({"__init__": failing(3)}, rf"cannot be opened: .*: SystemExit: 3 {PLACE}"),
     "step exits": ({"step": failing(3)}, rf"step 1 of a game: step\(\) failed: SystemExit: 3 {PLACE}"),
-    "step raises its own": ({"step": failing(OwnError)}, rf"step\(\) failed: OwnError:  {PLACE}"),
+    "step raises its own": ({"step": failing(OwnError)}, rf"step\(\) failed: OwnError {PLACE}"),
     "step fails": ({"step": failing()}, rf"step\(\) failed: ValueError: out of order {PLACE}"),
     "render exits": ({"space": Discrete(2), "picture": failing(3)}, "SystemExit"),
     "names fail": ({"get_action_meanings": failing()}, rf"out of order {PLACE}"),

@@ -28,6 +28,7 @@ from simple_dqn.command_line import read
 from simple_dqn.config import BackendConfig, Config, MemoryConfig, NetworkConfig, words
 from simple_dqn.dqn import TARGET_RULES, DeepQNetwork
 from simple_dqn.environment.interface import draws_of
+from simple_dqn.errors import UserError
 from simple_dqn.optimizers import RMSProp
 from simple_dqn.presets import PRESETS
 from simple_dqn.random_streams import stream
@@ -145,6 +146,8 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
     lines(
         *few, "--random_steps", "0", "--epochs", "0", "--random_seed", "2", "--load", saved, "--save", again
     )
+    with pytest.raises(UserError, match="--load reads it"):
+        Snapshot.load(Path(saved))
     before, after = torch.load(saved), torch.load(again)
     assert before.keys() == after.keys()
     assert all(torch.equal(values, after[name]) for name, values in before.items())
@@ -152,9 +155,11 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
-    [("pongg", "invalid choice: 'pongg'"), ("joust", "invalid choice: 'joust'"),
-     ("pong --save missing/x.pt", "--save .*'missing/x.pt'"), ("pong --load text.txt", "--load 'text.txt'"),
-     ("pong --load none.pt", "--load.*'none.pt'"), ("pong --load other.pt", "--load 'other.pt'"),
+    [("", "GAME, such as pong"), ("pongg", "no game called 'pongg': did you mean pong?"),
+     ("joust", "no game called 'joust'"), ("pong --lr 1", "unrecognized arguments: --lr"),
+     ("pong --save missing/x.pt", "cannot write --save 'missing/x.pt': No such file or directory"),
+     ("pong --load none.pt", "cannot read --load 'none.pt': No such file or directory"),
+     *((f"pong --load {name}", f"--load '{name}': no weights of this") for name in ("text.txt", "other.pt")),
      *((f"pong --{name} {value}", f"--{name} {value}: give at least {least}") for name, value, least in (
          ("train_frequency", 0, 1), ("train_steps", -5, 1), ("replay_size", 99, 100), ("epochs", -1, 0),
          ("discount_rate", "7.5", "0 and at most 1"), ("learning_rate", "nan", 0), ("batch_size", 10001, 1))),
@@ -170,7 +175,28 @@ def test_a_wrong_setting_is_refused_before_training(
     monkeypatch.setattr("sys.argv", ["dqn.py", *words.split()])
     with pytest.raises(SystemExit, match="2"):
         dqn.main()
-    assert re.search(complaint, capsys.readouterr().err.splitlines()[-1])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("dqn.sh: ")
+    assert re.search(complaint, line)
+
+
+def test_weights_that_cannot_be_written_end_no_run_and_replace_no_file(
+    capsys: Capsys, monkeypatch: Patch, tmp_path: Path
+) -> None:
+    def full(_state: Any, path: Path) -> None:  # as torch.save on a full disk
+        path.write_text("a part")
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 662")
+
+    (tmp_path / "x.pt").write_text("older")
+    monkeypatch.setattr(torch, "save", full)
+    few = ["--random_steps", "9", "--train_steps", "9", "--test_games", "1", "--replay_size", "500"]
+    monkeypatch.setattr(
+        "sys.argv", ["dqn.py", "pong", *few, "--epochs", "1", "--save", str(tmp_path / "x.pt")]
+    )
+    monkeypatch.setattr(dqn.DQN, "test", lambda _: iter([[1.0]]))
+    dqn.main()
+    assert capsys.readouterr().out.count(f"\ncannot write --save '{tmp_path / 'x.pt'}': make room") == 2
+    assert [(path.name, path.read_text()) for path in tmp_path.glob("*")] == [("x.pt", "older")]
 
 
 def test_a_file_of_weights_runs_no_code(monkeypatch: Patch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import references
-from simple_dqn.plot import AXES, Panel, Plot, View, aligned, draw, main, make_plot, write
+from simple_dqn.plot import AXES, Line, Panel, Plot, View, aligned, draw, main, make_plot, write
 from simple_dqn.statistics.csv_file import RunData, read_run
 from tests.command_line import ORIGINAL, Capsys, Patch
 
@@ -191,6 +193,21 @@ def test_the_legend_has_as_many_columns_as_fit(length: int, columns: int) -> Non
     edges = {round(text.get_window_extent().x0) for text in legend.get_texts()}
     assert len(edges) == columns
     assert legend.get_window_extent().width <= figure.bbox.width
+
+
+@pytest.mark.filterwarnings("error")
+def test_odd_characters_of_names_are_escaped_and_letters_that_the_font_lacks_warn_of_nothing(
+    tmp_path: Path,
+) -> None:
+    lines = (Line("\x1b[2J你", np.zeros(2), np.zeros(2), "C0", "solid", 1.0),)
+    panels = (Panel("\x1b你", lines, rows=("\x07",)), Panel("\x1b你", lines))
+    plot = Plot(("\x1b你", "b"), panels, "\x1b[31m你")
+    write(plot, tmp_path / "a.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        texts = [text.get_text() for text in draw(plot, 8, 4).findobj(Text)]
+    assert all(text.replace("\n", "").isprintable() for text in texts)
+    assert {r"\x1b[2J你", r"\x1b[31m你", r"\x1b你", r"\x07"} <= set(texts)
 
 
 def test_a_picture_is_written_completely_or_not_at_all(tmp_path: Path, monkeypatch: Patch) -> None:

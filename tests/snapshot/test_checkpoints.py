@@ -145,6 +145,13 @@ def test_a_disk_without_room_costs_a_line_and_not_the_run(saver: Saver, caplog: 
     assert number_and_rows_of_newest(saver) == (2, list(range(72, 80)))
 
 
+def test_before_the_first_checkpoint_the_last_snapshot_is_named(saver: Saver) -> None:
+    assert saver.resume_hint() == ""
+    for epoch in (9, 10):
+        saver.save_snapshot(epoch, 10 * epoch, WEIGHTS)
+    assert saver.resume_hint().endswith(f"resume.sh {saver.prefix}_10.pkl")
+
+
 def test_no_checkpoint_gets_ahead_of_a_snapshot(saver: Saver, caplog: Logs) -> None:
     saver.save_snapshot(1, 10, WEIGHTS)
     save(saver, 1, held=0)

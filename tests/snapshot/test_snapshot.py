@@ -163,6 +163,15 @@ def test_what_no_run_writes_is_refused(path: Path, change: Callable[[Members], o
     assert "cannot be used" in refused(path)
 
 
+@pytest.mark.parametrize(("content", "reason"), [
+    (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "it is nested too deeply"),
+    (b'{"epoch": ' + b"9" * 10_000 + b"}", "a number in it is too long"),
+])  # fmt: skip
+def test_what_is_too_much_for_python_is_said_in_words(path: Path, content: bytes, reason: str) -> None:
+    remake(path, member("tree.json", content))
+    assert f"({reason}): " in refused(path)
+
+
 @pytest.mark.parametrize("kind", ["<f4", "<f8", "<f2"])
 def test_weights_are_finite_and_not_too_large(path: Path, kind: str) -> None:
     """A mean and a variance of batch normalization may be larger, and a variance has a root."""
@@ -205,7 +214,11 @@ def test_files_that_unfold_hide_or_hold_objects(path: Path, monkeypatch: Patch) 
     path.write_bytes(whole)
     with zipfile.ZipFile(path, "a") as file:
         file.comment = b"words"
-    assert "list of members" in refused(path)
+    assert "cut off or damaged" in refused(path)
+    for size in (4, 30, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        assert refused(path).endswith("(it is cut off or damaged): copy or download it again")
+    path.write_bytes(whole)
     os.truncate(path, MOST_BYTES + 1)
     assert "134,217,729 bytes" in refused(path)
     path.write_bytes(whole)

@@ -205,10 +205,18 @@ def test_the_same_run_in_other_forms(tmp_path: Path, text: str, how: dict[str, A
     *((text, "--skiprows 0") for text in ("", "\n\n", BODY, TEXT.replace(",", ";"))),
     (TEXT.split("\n")[0] + "\n", "nothing to draw"),
     ("\n".join(TEXT.split("\n")[:2]) + "\n", "nothing to draw"),
-    (TEXT.replace("-17.5", "many"), "'many'"),
+    (TEXT.replace("-17.5", "many"), "'average_reward' in row 6 of its data is 'many': give one"),
+    (TEXT.replace("-17.5", "x" * 100_000), "'x{60}'[.]{3}: give one"),
     (TEXT.replace(",20000,24,-20.25", ""), "row 2 of its data has 13 columns instead of 16"),
     ("\0\xff", "not a text file"), (None, "No such file"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_drawn_is_one_line(tmp_path: Path, text: str | None, complaint: str) -> None:
     with pytest.raises(UserError, match=f"^(?!.*\n).*run.csv.*{complaint}"):
         read_run(tmp_path / "run.csv", "run") if text is None else read(tmp_path, text)
+
+
+def test_of_many_columns_some_are_named() -> None:
+    run = RunData("pong", np.array(["train"]), {f"column_{number}": np.zeros(1) for number in range(10**5)})
+    with pytest.raises(UserError, match=r"choose among column_0, column_1, .* [.]{3}$") as raised:
+        run.check(("steps",), "pong")
+    assert len(str(raised.value)) < 600

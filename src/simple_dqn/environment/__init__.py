@@ -1,6 +1,7 @@
 """Environments: E games side by side, one or more, behind one interface, `Environment`."""
 
 import importlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,11 +14,12 @@ from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import atari
 from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, GameVector, Watcher
 from simple_dqn.errors import UserError
+from simple_dqn.files import command
 from simple_dqn.own_code import OwnCode, game_of_file, import_code
 
 __all__ = [
-    "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "game_name", "is_atari", "make",
-    "named", "own_code_of", "vector_shape", "with_kind",
+    "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "check_emulator", "game_name",
+    "is_atari", "make", "named", "own_code_of", "vector_shape", "with_kind",
 ]  # fmt: skip
 
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
@@ -97,6 +99,12 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     return replace(config, random_starts=0, random_start_frames=0)
 
 
+def check_emulator(config: EnvironmentConfig) -> None:
+    """Raise UserError if `--emulator warp` cannot play the game of `config`, or not as asked."""
+    if config.emulator == "warp" and config.environment == "ale":
+        _module("device").check(atari.find_rom(config.game), config)
+
+
 def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...] | None:
     """Return the shape (D,) or (K, H, W) of the numbers that the network takes; None: it sees screens.
 
@@ -143,9 +151,12 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
     id of Gymnasium's. `module:id` imports the module first. `--environment` decides among the last three.
 
     Raises:
-        UserError: A file or a module cannot be imported, or the file does not register one game.
+        UserError: It is a snapshot's address; its code cannot be imported, or registers not one game.
     """
     game = given.get("game", "")
+    if game.startswith("hf:"):
+        remedy = f"{command('resume')} {game} trains it further"
+        raise UserError(f"{game} is a snapshot, not a game: {remedy}")
     if game.endswith(".py"):
         return {**given, "environment": "gym", "game": game_of_file(game)}
     module, colon, name = game.rpartition(":")
@@ -164,7 +175,7 @@ def with_kind(given: dict[str, Any]) -> dict[str, Any]:
         return {**given, "environment": "ale"}
     if game == "catch":
         return {**given, "environment": "catch"}
-    known = _module("gym").knows(game)
+    known = _module("gym").knows(game) or re.search(r"-v\d+$", game)  # or it names the nearest id
     return {**given, "environment": "gym"} if known else given
 
 

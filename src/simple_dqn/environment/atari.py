@@ -96,7 +96,8 @@ def locate(game: str) -> tuple[Path, str, str]:
         raise UserError(f"{problem}: give a ROM file, or the name of a game such as pong")
     if kind_of(path) != "file":
         near = difflib.get_close_matches(re.sub(r"_v\d+$", "", stem), known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "give a ROM, a game like pong, or --import"
+        names = "give a ROM, a game like pong, an id like CartPole-v1, or --import"
+        hint = f"did you mean {' or '.join(near)}?" if near else names
         if stem not in known:
             raise UserError(f"there is no file {game} and no game called {stem!r}: {hint}")
         try:

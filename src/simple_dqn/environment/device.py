@@ -6,7 +6,8 @@ not be installed. If the network's GPU plays them (`run.device_of_games`), their
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,21 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
         raise UserError(f"--emulator warp does not make {error}: give --emulator ale") from None
 
 
+@contextmanager
+def writing_kernels() -> Iterator[None]:
+    """Raise as a UserError that Warp cannot write its kernels, which it does once on a machine."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "set WARP_CACHE_PATH to a folder that can be written, or give --emulator ale"
+        reason = f"{error.filename or warp.config.kernel_cache_dir}: {error.strerror}"
+        raise UserError(f"--emulator warp cannot write its kernels to {reason}: {remedy}") from None
+
+
 def warp_device(device: Any) -> Any:
-    """Return Warp's name of PyTorch's `device`; None is the CPU, and UserError: Warp cannot use this GPU."""
-    warp.init()
+    """Return Warp's name of PyTorch's `device` (None: the CPU), or raise UserError if Warp cannot use it."""
+    with writing_kernels():
+        warp.init()
     if device is None:
         return warp.get_device("cpu")
     try:
@@ -142,7 +155,7 @@ class DeviceGames(Environment):
             )
         keys = np.array([draws_of(stream).key for stream in streams], np.uint32)
         slow = threading.Timer(SILENT_SECONDS, logger.info, ["Compiling the emulator, once on this machine"])
-        with self._on_stream():
+        with self._on_stream(), writing_kernels():
             slow.start()
             try:
                 self._games = Games(rom.read_bytes(), start, RULES[self.name], keys, settings, str(where))

@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
 MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of gray levels
-MOST_POINTS = float(np.finfo(np.float32).max)
+MOST_POINTS, BEYOND = float(np.finfo(np.float32).max), "beyond float32 (±3.4e38)"
+MOST_ACTIONS = 10_000
 KEY = re.compile(r"[\w .:-]{1,100}")  # of a dict in a checkpoint
 SMALL = 32  # the longest side of an image whose channels are taken as they are
 IMAGE_SHAPES = "an image is (H, W), (H, W, 1), (H, W, 3), (1, H, W) or (3, H, W), with finite bounds"
@@ -132,6 +133,9 @@ class GymnasiumGame(Game):
         self.can_save = env is env.unwrapped and callable(methods[0]) and callable(methods[1])
         self._first_action = int(env.action_space.start)
         numbers = range(int(env.action_space.n))
+        if len(numbers) > MOST_ACTIONS:
+            why = f"more than {MOST_ACTIONS:,}, and the network has an output for each"
+            raise UserError(f"{name} has {len(numbers):,} actions, {why}: choose another")
         names = methods[2]() if methods[2] else numbers
         self.action_names = tuple(map(str, names if len(names) == len(numbers) else numbers))
         rate = env.metadata.get("render_fps")
@@ -179,7 +183,7 @@ class GymnasiumGame(Game):
             observation, reward, terminal, truncated = answer
             total += reward
             if not max(abs(reward), abs(total)) <= MOST_POINTS:
-                raise UserError(f"{self._where()}: the reward is {reward:g}: make it a finite number")
+                raise UserError(f"{self._where()}: the reward is {reward:g}: make it a number within ±3.4e38")
             ended = terminal or truncated or self._frames >= self._frame_limit
             if self._watcher or ended or not left:
                 self._show(observation, reward, screen)
@@ -194,6 +198,8 @@ class GymnasiumGame(Game):
             alike = numeric and observation.shape == self._numbers.shape
             if not (alike and np.abs(observation).max() <= MOST_POINTS):
                 found, wanted = in_short(observation), f"finite numbers {self._numbers.shape}"
+                if alike and np.isfinite(observation).all():
+                    raise UserError(f"{self._where()}: the observation is {found}, {BEYOND}: scale it")
                 raise UserError(f"{self._where()}: the observation is {found}, not {wanted}: make them agree")
             screen[...] = to_numbers(observation, self.screen_shape)
             if not self._watcher:
@@ -229,7 +235,7 @@ class GymnasiumGame(Game):
         return {"env": own, "env_random": random, "frames": self._frames, **super().get_state()}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned; UserError: `set_state` of the environment fails."""
+        """Restore what `get_state` returned, or raise UserError if `set_state` of the environment fails."""
         super().set_state(state)
         if self.can_save:
             self._call("set_state()", self._env.set_state, plain(state["env"]))

@@ -167,7 +167,7 @@ def title(block: slice) -> str:
 
 
 def start(memory: int, name: str) -> Worker:
-    """Start a process, which waits for its task, what to play; UserError: the system allows no more."""
+    """Start a process, which waits for what to play, or raise UserError if the system allows no more."""
     ours, theirs = Pipe()
     with theirs:
         # Blocked until `main` handles them: signals to all processes of a run are for the first alone.

@@ -235,10 +235,12 @@ class Saver:
         return snapshot
 
     def resume_hint(self) -> str:
-        """Wait until all is written; return how to continue from the last checkpoint, "" if there is none."""
+        """Once all is written, return how to go on: from the last checkpoint, or else snapshot, or ""."""
         futures.wait([self._last])
-        how = f", and continue from the last checkpoint with {command('resume')} {self.folder}"
-        return how if self._checkpoints.latest_number() else ""
+        if self._checkpoints.latest_number():
+            return f", and continue from the last checkpoint with {command('resume')} {self.folder}"
+        last = snapshots_after(self.prefix, -1)[-1:]
+        return f", and continue from the last snapshot with {command('resume')} {last[0]}" if last else ""
 
     def require_snapshots(self) -> None:
         """Raise UserError if a snapshot could not be written, which is lost when this process ends."""

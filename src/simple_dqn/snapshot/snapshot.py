@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from simple_dqn import __version__
 from simple_dqn.config import BOOLEANS, LOCAL, SETTINGS, Config, as_word, layered, read
-from simple_dqn.errors import UserError, one_line, printable
+from simple_dqn.errors import UserError, printable, reason_in_file
 from simple_dqn.files import PICKLES, TRAINED, ZIP, command, from_here, home, kind_of, open_file, replacing
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.snapshot import neon
@@ -77,9 +77,12 @@ def read_archive(file: BinaryIO, small: bool = False) -> CheckpointState:
     checkpoint of thousands of games has long ones.
     """
     size = file.seek(0, os.SEEK_END)
-    file.seek(-42, os.SEEK_END)  # the end of a zip without a comment, after that of a larger format
-    larger, end = file.read(20), struct.unpack("<4s4H2LH", file.read())
-    if small and (larger[:4] == b"PK\6\7" or end[0] != b"PK\5\6" or end[5] > LONGEST_LIST or end[7]):
+    file.seek(max(0, size - 42))  # the end of a zip without a comment, after that of a larger format
+    larger, end = file.read(20), file.read()
+    if end[:4] != b"PK\5\6":
+        raise zipfile.BadZipFile("it is cut off or damaged")
+    *_, length, _, comment = struct.unpack("<4s4H2LH", end)
+    if small and (larger[:4] == b"PK\6\7" or length > LONGEST_LIST or comment):
         raise ValueError("its list of members is too long or has another format")
     with zipfile.ZipFile(file) as archive:
         members = {member.filename: member for member in archive.infolist()}
@@ -116,7 +119,7 @@ def _restore(value: Any, archive: zipfile.ZipFile, unread: dict[str, zipfile.Zip
 def quotable(error: Exception) -> str:
     """Return the message of `error` in one line of printable ASCII; it may quote any bytes of a file."""
     missing = " is missing" if isinstance(error, KeyError) else ""
-    return ascii(one_line(error) or type(error).__name__)[1:-1][:120] + missing
+    return ascii(reason_in_file(error) or type(error).__name__)[1:-1][:120] + missing
 
 
 @dataclass(frozen=True)
@@ -167,18 +170,23 @@ class Snapshot:
             raise UserError(f"{path} does not exist{_files_beside(path)}")
         with open_file(path, MOST_BYTES, "give a snapshot, such as snapshots/pong_10.pkl") as file:
             try:
-                start = file.read(len(ZIP))
+                start = file.read(300)
                 file.seek(0)
                 if start.startswith(PICKLES):
                     return _checked(neon.read(file.read(), path.name, game))
-                if start != ZIP:
+                if not start.startswith(ZIP):
                     raise UserError(f"{path} is not a snapshot: give one, such as snapshots/pong_10.pkl")
+                if b"/data.pkl" in start:
+                    remedy = "only dqn.sh --load reads it; give a snapshot of train.sh here"
+                    raise UserError(f"{path} is a file of PyTorch's, as dqn.sh --save writes: {remedy}")
                 content = read_archive(file, small=True)
                 if content["format"] != FORMAT:
                     raise ValueError("it is an archive of another kind")
                 return _checked(content)
             except (OSError, *MALFORMED) as error:
-                raise UserError(f"{path} cannot be used ({quotable(error)}): use another one") from None
+                damaged = isinstance(error, zipfile.BadZipFile)
+                remedy = "copy or download it again" if damaged else "use another one"
+                raise UserError(f"{path} cannot be used ({quotable(error)}): {remedy}") from None
 
 
 def _checked(content: CheckpointState) -> Snapshot:

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import shutil
+import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ class RunData:
     def check(self, fields: Iterable[str], name: str) -> None:
         """Raise UserError unless the run, which the message calls `name`, has all `fields`."""
         if lacking := [field for field in fields if field not in self.columns]:
-            known = ", ".join(self.columns)
+            known = textwrap.shorten(", ".join(self.columns), 300, placeholder=" ...")
             raise UserError(f"there is no field {lacking[0]!r} in {name}: choose among {known}")
 
     def line(self, phase: str, field: str) -> tuple[Column, Column]:
@@ -160,7 +161,11 @@ def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str
             cells = dict(zip(names, row, strict=False))
             phases.append(cells.pop("phase").strip())
             for field, word in cells.items():
-                value = float(word) if word.strip() else math.nan
+                try:
+                    value = float(word) if word.strip() else math.nan
+                except ValueError:
+                    cell = f"{word[:60]!r}{'...' * (len(word) > 60)}"
+                    raise ValueError(f"{field[:60]!r} in row {number} of its data is {cell}") from None
                 columns[field].append(value if abs(value) < NO_NUMBER else math.nan)
     except (csv.Error, ValueError) as error:
         raise UserError(f"{path} is not a CSV of statistics: {error}: give one of train.sh's") from error

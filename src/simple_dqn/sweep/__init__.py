@@ -16,7 +16,7 @@ from typing import Any
 
 from simple_dqn import command_line, own_code, plot
 from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, number, words
-from simple_dqn.environment import game_name, named
+from simple_dqn.environment import check_emulator, game_name, named
 from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import SCORES
@@ -26,7 +26,7 @@ from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.statistics.writers import start_log
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Report
 from simple_dqn.sweep.pool import Member, SweepRun, Work, local_pool, ray_pool, run_all
-from simple_dqn.verbs.play import LABEL, check_weights
+from simple_dqn.verbs.play import LABEL, LABEL_RULE, check_weights
 from simple_dqn.verbs.settings import check_file, merged, parser_for, preset_of, resolve, settle
 
 MOST = 10_000  # seeds or processors
@@ -94,6 +94,7 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
         raise UserError("games of several kinds have scores of their own: give games of one kind")
     for config in configs:  # Refuse here what each run would refuse.
         settle(replace(config, run=replace(config.run, random_seed=1, csv_file="run.csv")), log=False)
+        check_emulator(config.environment)
         check_weights(config)
     return settings, games, configs
 
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     start_log(configs[0].run.log_level)
     name = given.get("name") or "_".join(Path(word).stem for word in given["games"])
     if not LABEL.fullmatch(name):
-        raise UserError(f"--name {name!r} cannot be a folder's name: give up to 100 letters, digits, - and _")
+        raise UserError(f"--name {name!r} cannot be a folder's name: {LABEL_RULE}")
     results, snapshots = (home().absolute() / folder / "sweep" / name for folder in ("results", "snapshots"))
     cpus, gpus = given["cpus_per_run"], given["gpus_per_run"]
     pool = local_pool(cpus, gpus) if cluster == "none" else ray_pool(cluster, cpus, gpus)
@@ -176,7 +177,7 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
     name, equals, line = word.partition("=")
     if not (equals and re.fullmatch(r"\w[\w.-]*", name)):
         raise argparse.ArgumentTypeError(f"{word!r} is no setting: give NAME=FLAGS")
-    parser = command_line.parser_of_settings("sweep", "")
+    parser = command_line.parser_of_settings("", "")  # of no program: the message is part of another's
     parser.add_presets(file=False)
     if "--import" in line:
         raise argparse.ArgumentTypeError(f"{name}: --import is for all settings: give it before --compare")

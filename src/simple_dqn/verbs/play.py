@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 GAME = "a ROM, a game that ale-py ships, a Gymnasium id, or FILE.py"
 SNAPSHOT = "such as snapshots/pong_10.pkl, or hf://USER/REPO"
 LABEL = re.compile(r"[\w+=@,~-][\w+=@,~. -]{0,99}")
+LABEL_RULE = "use up to 100 letters, digits, spaces and _ - + = @ , ~ . (no space or dot first)"
 # However a snapshot was trained, a verb that only plays learns nothing beside its games.
 PLAYS_ONLY: dict[str, Any] = {
     "schedule": "serial", "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
@@ -54,7 +55,7 @@ TRAINING_ONLY = {
 def run_name(config: Config, label: str | None) -> str:
     """Return the name of a run's files: the game, and the label; raise UserError if no file can have it."""
     if label and not LABEL.fullmatch(label):
-        raise UserError(f"label {label!r} cannot be part of a file's name: use letters, digits, - and _")
+        raise UserError(f"label {label!r} cannot be part of a file's name: {LABEL_RULE}")
     name = game_name(config.environment)
     return f"{name}_{label}" if label else name
 

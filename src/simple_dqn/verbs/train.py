@@ -166,7 +166,9 @@ def resume(arguments: Sequence[str], program: str) -> None:
         if resume_latest(prefix, given, snapshot):
             return
         if snapshot is None:
-            raise UserError(f"{path} has no usable checkpoint: give a snapshot, such as {prefix}_10.pkl")
+            last = snapshots_after(prefix, -1)[-1:]
+            remedy = f"give {last[0]}, the last snapshot" if last else f"train again, with {command('train')}"
+            raise UserError(f"{path} has no usable checkpoint: {remedy}")
         _refill(path, snapshot, prefix, given)
 
 
