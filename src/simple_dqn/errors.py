@@ -65,7 +65,7 @@ class LostError(UserError):
 
 
 class MissingError(UserError):
-    """An extra is not installed."""
+    """An extra is not installed, or cannot work on this machine."""
 
 
 def require_extra(extra: str, what: str) -> None:

@@ -271,7 +271,7 @@ class SmallGpu:
         return "cuda:0"
 
 
-def full(*_: Any) -> None:
+def no_folder(*_: Any) -> None:
     raise OSError(errno.EEXIST, "File exists", "/a/b")
 
 
@@ -280,7 +280,7 @@ def full(*_: Any) -> None:
     ({"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 8"),
     ({"device.choose_device": lambda _: Device(torch.device("cuda", 99), "float32")},
      "cannot use cuda:99"),
-    *(({f"environment.device.{part}": full}, "cannot write its kernels to /a/b: File exists: set WARP_CACHE")
+    *(({f"environment.device.{part}": no_folder}, "cannot write its kernels to /a/b: File exists: set WARP")
       for part in ("warp.init", "Games")),
 ], ids=["memory", "memory of a GPU", "CUDA", "no folder", "no kernels"])  # fmt: skip
 def test_bad_input_is_one_line(
@@ -293,6 +293,14 @@ def test_bad_input_is_one_line(
     (line,) = told(*command.split(), code=2).splitlines()
     assert words in line
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_auto_plays_by_ale_if_warp_has_no_folder_and_says_so(monkeypatch: Patch, caplog: Logs) -> None:
+    monkeypatch.setattr("simple_dqn.environment.device.warp.init", no_folder)
+    caplog.set_level(logging.INFO)
+    assert as_played(EnvironmentConfig("pong", color_averaging=False)).emulator == "ale"
+    assert "ALE plays the games" in caplog.text
+    assert "set WARP_CACHE_PATH" in caplog.text
 
 
 def test_without_warp_auto_plays_by_ale_and_says_how_to_install_it(monkeypatch: Patch, caplog: Logs) -> None:

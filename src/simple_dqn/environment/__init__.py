@@ -151,12 +151,11 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
     id of Gymnasium's. `module:id` imports the module first. `--environment` decides among the last three.
 
     Raises:
-        UserError: It is a snapshot's address; its code cannot be imported, or registers not one game.
+        UserError: A snapshot's address; code that cannot be imported, or does not register one game.
     """
     game = given.get("game", "")
     if game.startswith("hf:"):
-        remedy = f"{command('resume')} {game} trains it further"
-        raise UserError(f"{game} is a snapshot, not a game: {remedy}")
+        raise UserError(f"{game} is a snapshot, not a game: {command('resume')} {game} trains it further")
     if game.endswith(".py"):
         return {**given, "environment": "gym", "game": game_of_file(game)}
     module, colon, name = game.rpartition(":")

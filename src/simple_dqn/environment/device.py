@@ -45,6 +45,7 @@ def emulator_for(config: EnvironmentConfig) -> str:
     rom = find_rom(config.game)
     try:
         check(rom, config)
+        warp_device(None)  # which needs a folder for its kernels
     except MissingError as missing:
         logger.info("ALE plays the games, at a half to a quarter of our own emulator's speed: %s", missing)
         return "ale"
@@ -85,13 +86,13 @@ def check(rom: Path, config: EnvironmentConfig) -> None:
 
 @contextmanager
 def writing_kernels() -> Iterator[None]:
-    """Raise as a UserError that Warp cannot write its kernels, which it does once on a machine."""
+    """Raise MissingError if Warp cannot write its kernels, which it does once on a machine."""
     try:
         yield
     except OSError as error:
         remedy = "set WARP_CACHE_PATH to a folder that can be written, or give --emulator ale"
         reason = f"{error.filename or warp.config.kernel_cache_dir}: {error.strerror}"
-        raise UserError(f"--emulator warp cannot write its kernels to {reason}: {remedy}") from None
+        raise MissingError(f"--emulator warp cannot write its kernels to {reason}: {remedy}") from None
 
 
 def warp_device(device: Any) -> Any:
