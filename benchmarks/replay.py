@@ -179,7 +179,7 @@ def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tup
     resident = resident_bytes() - resident
     stored = microseconds(each(steps, memory.add), 5000)
     samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
-    size = getattr(memory._screens, "nbytes", memory._screens._screens.nbytes) / replay_size + OTHER_BYTES
+    size = memory._screens.nbytes / replay_size + OTHER_BYTES
     return f"{stored:.1f}", *samples, f"{size:.0f}", f"{resident / 1e9:.2f}"
 
 

@@ -209,6 +209,11 @@ class HostScreens:
         # [B, K, H, W], overwritten by `gather`
         self._gathered: States = np.empty((0, 0, *screen_shape), kind)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the screens of a full memory."""
+        return self._screens.nbytes
+
     def write(self, row: int, screens: Screens | DeviceStates) -> None:
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._screens[row] = on_host(screens)

@@ -252,10 +252,9 @@ def test_what_is_held_passes_from_any_kind_to_any(kinds: str, steps: int) -> Non
 
 
 def bytes_of(memory: ReplayMemory) -> int:
-    """Return the bytes of all arrays that the memory fills, and of its compressed screens so far."""
-    values = [value for part in (memory, memory._screens, memory._ring) for value in vars(part).values()]
-    arrays = [value for value in values if isinstance(value, np.ndarray) and value.base is None]
-    return sum(array.nbytes for array in arrays) + getattr(memory._screens, "nbytes", 0)
+    """Return the bytes of the screens and of all other arrays that the memory fills."""
+    values = [value for part in (memory, memory._ring) for value in vars(part).values()]
+    return memory._screens.nbytes + sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
 def test_bytes_that_are_held(monkeypatch: Patch) -> None:
