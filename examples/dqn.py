@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 Pixels = NDArray[np.uint8]
 HISTORY = 4  # screens in a state: one frame does not show which way the ball moves
-FRAME_SKIP = 4  # frames for which an action is repeated
 NO_STATE = np.zeros((HISTORY, 84, 84), np.uint8)
 LEAST, MOST = {"random_steps": 0, "epochs": 0, "random_seed": 0, "replay_size": 100}, {"batch_size": 10_000}
 
@@ -95,7 +94,7 @@ class Game:
 
     def _hold(self, action: ale_py.Action) -> float:
         reward = 0
-        for frames_left in reversed(range(FRAME_SKIP)):
+        for frames_left in (3, 2, 1, 0):
             reward += self.ale.act(action)
             self.frames = [self.frames[-1], self.ale.getScreenGrayscale()]
             if frames_left and self.game_over():
@@ -215,8 +214,7 @@ class DQN:
             yield action, reward, errors
 
     def _start_game(self) -> Pixels:
-        screen = self.game.start()
-        self.memory.add(screen, action=0, reward=0.0, terminal=False, start=True)
+        self.memory.add(screen := self.game.start(), action=0, reward=0.0, terminal=False, start=True)
         return next_state(NO_STATE, screen, new_episode=True)
 
     @torch.inference_mode()
@@ -237,21 +235,20 @@ class DQN:
         self.optimizer.step()
         return np.asarray((y - q.detach()).abs())
 
-    def test(self) -> Iterator[list[float]]:
-        """Play whole games of at most 5 minutes with ε = 0.05; after each, yield the scores so far."""
-        rng, scores = random_stream(self.settings.random_seed, "test exploration"), list[float]()
-        for _ in range(self.settings.test_games):
+    def test(self) -> Iterator[float]:
+        """Play whole games of at most 5 minutes with ε = 0.05 and yield the score of each."""
+        settings, rng = self.settings, random_stream(self.settings.random_seed, "test exploration")
+        for _ in range(settings.test_games):
             state, score = next_state(NO_STATE, self.test_game.start(), new_episode=True), 0.0
             while not self.test_game.game_over():
-                action = self.act(state, self.settings.exploration_rate_test, rng)
-                screen, reward, _ = self.test_game.step(action)
+                screen, reward, _ = self.test_game.step(self.act(state, settings.exploration_rate_test, rng))
                 state, score = next_state(state, screen, new_episode=False), score + reward
-            yield (scores := [*scores, score])
+            yield score
 
 
 def main() -> None:
     """Alternate training and tests, and print the score of each test."""
-    parser = argparse.ArgumentParser("dqn.sh", argparse.SUPPRESS, "Deep Q-learning: ./dqn.sh GAME [flags]")
+    parser: Any = argparse.ArgumentParser("dqn.sh", argparse.SUPPRESS, "./dqn.sh GAME", allow_abbrev=False)
     games = {*ale_py.roms.get_all_rom_ids()} - {"combat", "joust", "maze_craze", "warlords"}  # two players
     parser.add_argument("game", metavar="GAME, such as pong")
     for one in fields(Settings):
@@ -263,15 +260,16 @@ def main() -> None:
             parser.error(f"--{name} {value}: give at least {least} and at most {most}")
     if (game := arguments.pop("game")) not in games:
         parser.error(f"no game called {game!r}: did you mean {get_close_matches(game, games, 1, 0)[0]}?")
-    settings, doing, wrong, faults = Settings(**arguments), "hold --replay_size", "", [OSError, MemoryError]
     try:
-        agent, doing = DQN(game, settings), f"write --save {settings.save!r}"
+        agent = DQN(game, settings := Settings(**arguments))
         Path(settings.save or "/dev/null").open("ab").close()  # fails now, not after the first test
-        doing, wrong, faults = f"read --load {settings.load!r}", "no weights of this network", [Exception]
+    except (MemoryError, OSError) as error:
+        parser.error(str(error))
+    try:
         for network in (agent.network, agent.target) if settings.load else ():
             network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
-    except tuple(faults) as error:  # others are faults of this page
-        parser.error(f"cannot {doing}: {getattr(error, 'strerror', wrong or error)}")
+    except Exception as error:  # torch's are of many kinds
+        parser.error(f"--load {settings.load!r}: {getattr(error, 'strerror', 'no weights of this network')}")
     torch.set_num_threads(1)  # on a busy machine several are slower
     training = agent.train()
     for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.
@@ -283,7 +281,9 @@ def main() -> None:
                 left = (steps * (settings.epochs + 1 - epoch) - step) / speed / 3600
                 more = f", {left:.1f} hours of training left" if epoch else ""
                 print(f"{start}step {step} of {steps}, {speed:.0f} steps/s{more}", end="", flush=True)
-        for scores in agent.test():
+        scores: list[float] = []
+        for score in agent.test():
+            scores.append(score)
             print(f"{start}{len(scores)} of {settings.test_games} test games", end="", flush=True)
         print(f"{start}score {np.mean(scores):.1f} ± {np.std(scores):.1f} in {len(scores)} games")
         if settings.save:
@@ -292,7 +292,7 @@ def main() -> None:
                 part.replace(settings.save)
             except (OSError, RuntimeError):  # The latter is torch's.
                 part.unlink(missing_ok=True)
-                print(f"cannot write --save {settings.save!r}: make room: later tests write it, too")
+                (print if epoch < settings.epochs else parser.error)(f"cannot write --save {settings.save!r}")
 
 
 if __name__ == "__main__":
