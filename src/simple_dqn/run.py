@@ -7,6 +7,7 @@ statistics, builds what it plays by itself (`cluster/actor.py`).
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from simple_dqn.evaluation import Tester
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Saver
-from simple_dqn.snapshot.checkpoint import check_form, copied
+from simple_dqn.snapshot.checkpoint import check_form
 from simple_dqn.statistics import Statistics, Writer
 from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter
 from simple_dqn.statistics.writers import TRACKERS, Console, TensorboardWriter
@@ -259,7 +260,7 @@ class Run:
             self._save_checkpoint(wait=self._is_over())
             return
         # The resumed run goes on with this phase and replaces its row and its snapshot.
-        state = copied(self.get_state())
+        state = deepcopy(self.get_state())
         if phase.done and phase.name != "random":
             self._end_phase(complete=False)
         self._save_checkpoint(wait=True, state=state)

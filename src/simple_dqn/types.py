@@ -9,7 +9,7 @@ channels of a small image, float32 [K, H, W]. Wherever a shape has [H, W], it ma
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +69,7 @@ class Step:
     starts: Mask  # bool [E], this screen starts a game: no action led to it
 
 
-@dataclass(frozen=True, slots=True)
-class Experience:
+class Experience(NamedTuple):
     """T steps of E games as the replay memory stores them, oldest first."""
 
     screens: Screens  # [T, E, H, W], observed after the actions

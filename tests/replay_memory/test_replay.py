@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,7 +85,7 @@ def contents(memory: ReplayMemory) -> Experience:
 
 def oldest_first(memory: ReplayMemory) -> Experience:
     held, position = contents(memory), memory._ring.written % memory._ring.rows
-    return Experience(*(np.roll(getattr(held, field.name), -position, axis=0) for field in fields(held)))
+    return Experience._make(np.roll(array, -position, axis=0) for array in held)
 
 
 SPELLED = (1, 2)  # two bytes that spell the number of the experience

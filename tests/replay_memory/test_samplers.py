@@ -1,7 +1,7 @@
 """How transitions are drawn, uniformly and by priority, and what stands in the way."""
 
 import zlib
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -194,8 +194,8 @@ def test_errors_of_overwritten_transitions_are_ignored(steps: int) -> None:
 
 
 def restored(memory: ReplayMemory, **settings: Any) -> ReplayMemory:
-    result, held = memory_of(7, seed=5, **settings), astuple(oldest_first(memory))
-    pieces = [Experience(*(values[part] for values in held)) for part in (slice(5), slice(5, None))]
+    result, held = memory_of(7, seed=5, **settings), oldest_first(memory)
+    pieces = [Experience._make(values[part] for values in held) for part in (slice(5), slice(5, None))]
     same = type(result._sampler) is type(memory._sampler)
     result.set_state(memory.get_state() | ({} if same else {"sampler": None}), pieces)
     return result

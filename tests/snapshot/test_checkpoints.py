@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -316,10 +315,10 @@ def test_edited_ones_are_damaged(finished: Path, restore: Callable[[], None], na
 
 @pytest.mark.usefixtures("finished")
 @pytest.mark.parametrize("change", [
-    lambda piece: replace(piece, actions=piece.actions + 99),
-    lambda piece: replace(piece, actions=piece.actions - 99),
-    lambda piece: replace(piece, screens=piece.screens[..., :-1]),
-    lambda piece: replace(piece, screens=piece.screens.astype(np.float32)),
+    lambda piece: piece._replace(actions=piece.actions + 99),
+    lambda piece: piece._replace(actions=piece.actions - 99),
+    lambda piece: piece._replace(screens=piece.screens[..., :-1]),
+    lambda piece: piece._replace(screens=piece.screens.astype(np.float32)),
 ])  # fmt: skip
 def test_experience_of_other_games_is_damaged(
     restore: Callable[[], None], change: Callable[[Experience], Experience], monkeypatch: Patch

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -74,7 +73,7 @@ def test_everything_is_closed_also_where_a_game_cannot_be(tmp_path: Path, monkey
 
 def assert_same_run(one: Run, other: Run) -> None:
     assert_same(one.agent.get_state(), other.agent.get_state())
-    assert_same(asdict(contents(one.agent.memory)), asdict(contents(other.agent.memory)))
+    assert_same(contents(one.agent.memory)._asdict(), contents(other.agent.memory)._asdict())
 
 
 def train_in_sequence(agent: Agent, steps: int, play_first: bool = False) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """An actor: plays games by a copy of the network, and sends trajectories. Nothing here knows Ray."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,6 @@ from simple_dqn.types import CONTEXT, Experience, ExplorationRates, Mask, QValue
 
 if TYPE_CHECKING:
     from simple_dqn.networks import NetworkSpec
-
-FIELDS = tuple(field.name for field in fields(Experience))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +53,20 @@ class TrajectoryStream:
             transitions begin, bool [R, W]; and the slice of the rows in which one may, not the last n - 1.
         """
         parts = [trajectory] if self._before is None else [self._before, trajectory]
-        rows = Experience(*(np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS))
+        rows = Experience._make(map(np.concatenate, zip(*parts, strict=True)))
         first = 0 if self._before is None else self._kept - self._incomplete
         inside = slice(first, len(rows.actions) - self._incomplete)
         # Copies: views would keep the whole trajectory in memory.
-        self._before = Experience(*(getattr(trajectory, name)[-self._kept :].copy() for name in FIELDS))
+        self._before = Experience._make(array[-self._kept :].copy() for array in trajectory)
         begins = np.zeros_like(rows.starts)
         begins[inside] = ~rows.starts[inside]
         rows.actions[: inside.start] = rows.actions[inside.stop :] = CONTEXT
         rows.starts[0] = True  # separates the rows from those of other actors
         unused = np.zeros(rows.starts.shape[1], np.bool_)  # The memory ignores truncations and resets.
-        columns = zip(rows.screens, rows.actions, rows.rewards, rows.terminals, rows.starts, strict=True)
-        steps = [Step(one, a, r, ends, unused, unused, starts) for one, a, r, ends, starts in columns]
+        steps = [
+            Step(screens, actions, rewards, terminals, unused, unused, starts)
+            for screens, actions, rewards, terminals, starts in zip(*rows, strict=True)
+        ]
         return steps, begins, inside
 
 

@@ -14,7 +14,7 @@ import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,8 +67,8 @@ def pack(steps: Sequence[Step]) -> bytes:
     The arrays are [E, T, ...]: consecutive screens of a game, which are similar, are neighbors.
     """
     content = io.BytesIO()
-    for field in fields(Experience):
-        array = np.stack([getattr(step, field.name) for step in steps], axis=1)
+    for name in Experience._fields:
+        array = np.stack([getattr(step, name) for step in steps], axis=1)
         np.lib.format.write_array(content, array, allow_pickle=False)
     return bytes(lz4.frame.compress(content.getbuffer(), content_checksum=True))
 
@@ -77,12 +77,12 @@ def unpack(content: bytes) -> Experience:
     """Return the experience in `content`, which `pack` made; raise UserError if it is damaged."""
     try:
         file = io.BytesIO(lz4.frame.LZ4FrameDecompressor().decompress(content, CHUNK_BYTES))
-        arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in fields(Experience)]
+        arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in Experience._fields]
         if len({array.shape[:2] for array in arrays}) > 1:
             raise ValueError("its arrays have different lengths")
     except MALFORMED as error:
         raise UserError(f"the experience log is damaged ({quotable(error)}): {REMEDY}") from None
-    return Experience(*(array.swapaxes(0, 1) for array in arrays))
+    return Experience._make(array.swapaxes(0, 1) for array in arrays)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Checkpoint:
         for chunk in self.chunks:
             experience = unpack(chunk.read(self.path.parent))
             skipped = max(0, self.rows - self.held - chunk.first)
-            yield Experience(*(getattr(experience, field.name)[skipped:] for field in fields(Experience)))
+            yield Experience._make(array[skipped:] for array in experience)
 
 
 class CheckpointFolder:
@@ -203,10 +203,3 @@ def _is_finite(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.dtype.kind != "f" or bool(np.isfinite(value).all())
     return isinstance(value, str) or (math.isfinite(value) and (isinstance(value, float) or value >= 0))
-
-
-def copied(value: Any) -> Any:
-    """Return a `CheckpointState`, or a part of one, with copies of all its arrays."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    return value.copy() if isinstance(value, np.ndarray) else value

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import numpy as np
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import command, is_trained, kind_of, lock_file, replacing, reporting_failure
-from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, Chunk, copied, numbered, pack
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, Chunk, numbered, pack
 from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import CheckpointState, Step, on_host
 
@@ -198,7 +199,7 @@ class Saver:
         flags = self._config.flags()
         flags["save_weights_prefix"] = str(self.prefix.resolve())
         flags["csv_file"] = flags["csv_file"] and str(Path(flags["csv_file"]).resolve())
-        state = copied({"flags": flags, "snapshots": self._snapshots, **run})
+        state = deepcopy({"flags": flags, "snapshots": self._snapshots, **run})
         self._saving = self._submit(self._write_checkpoint, state, self._rows, held)
         self._next = self._clock() + self._interval
 
@@ -304,8 +305,8 @@ class Saver:
     def _write_checkpoint(self, run: CheckpointState, rows: int, held: int) -> None:
         self._chunks = [chunk for chunk in self._chunks if chunk.end > rows - held]
         needed = {self.folder / chunk.name for chunk in self._chunks}
-        for path in [one for one, content in self._unwritten.items() if isinstance(content, bytes)]:
-            if path not in needed:
+        for path, content in list(self._unwritten.items()):
+            if isinstance(content, bytes) and path not in needed:
                 del self._unwritten[path]
         try:
             self._write_queue()
