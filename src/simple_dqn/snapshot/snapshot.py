@@ -144,7 +144,7 @@ class Snapshot:
     def check(self) -> None:
         """Raise UserError if `load` would refuse this snapshot, which a training must not write."""
         try:
-            _checked({**vars(self), "weights": dict(self.weights)})
+            _checked(vars(self))
             size = sum(values.nbytes + LONGEST_HEADER for values in self.weights.values()) + LONGEST_TREE
             if size > MOST_BYTES:
                 remedy = "lower --screen_width and --screen_height, or choose a smaller --network"
@@ -224,10 +224,9 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
 
 
 def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
-    """Return the weights as float32, and empty the dict `arrays`, so that no array is in memory twice."""
+    """Return the weights as float32."""
     result = {}
-    for name in list(arrays):
-        array = arrays.pop(name)
+    for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
             raise ValueError(f"its weights {name!r} are not floats")
         # Batch normalization's running statistics have the size of its inputs.
