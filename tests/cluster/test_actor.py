@@ -21,6 +21,7 @@ from simple_dqn.cluster.session import machine_facts
 from simple_dqn.config import Config
 from simple_dqn.environment import make
 from simple_dqn.errors import UserError
+from simple_dqn.networks import NETWORKS
 from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_agent, make_environment, make_network
@@ -41,7 +42,7 @@ CATCH: dict[str, Any] = {
 def actor(index: int = 0, **flags: Any) -> tuple[Actor, Config]:
     config = Config.from_flags({**CATCH, **flags})
     made = Actor()
-    made.start(config, index)
+    made.start(config, index, NETWORKS["small"], None)
     return made, config
 
 
@@ -50,7 +51,7 @@ def test_a_screen_is_sent_once_and_little_else() -> None:
     config = Config.from_flags({"game": "pong", "network": "small", "workers": 2, "random_seed": 0})
     weights = make_network(config, make_environment(config, training=True)).get_weights()
     pong = Actor()
-    pong.start(config, 0)
+    pong.start(config, 0, NETWORKS["small"], None)
     pong.play(None, 0, 1.0)
     for version in (1, 2):
         trajectory = pong.play(weights, version, 0.5)

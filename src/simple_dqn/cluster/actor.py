@@ -21,6 +21,8 @@ from simple_dqn.types import CONTEXT, Experience, ExplorationRates, Mask, QValue
 if TYPE_CHECKING:
     from simple_dqn.networks import NetworkSpec
 
+PlayedRow = tuple[Step, QValues | None]  # with the Q-values of the state before; None: not predicted
+
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
@@ -77,22 +79,13 @@ class Actor:
         """Return `machine_facts`; the learner calls this first, before it sends objects of this project."""
         return machine_facts()
 
-    def start(
-        self, config: Config, index: int, spec: "NetworkSpec | None" = None, code: OwnCode | None = None
-    ) -> str | None:
+    def start(self, config: Config, index: int, spec: "NetworkSpec", code: OwnCode | None) -> str | None:
         """Make the games and the network, and return the MD5 sum of the ROM; None: the game has none.
 
-        Args:
-            config: The settings of the run.
-            index: The index of the actor's random streams, which no other actor of the run has.
-            spec: The network's layers; None: those of the project's table.
-            code: The user's code that the games need.
-
-        Raises:
-            UserError: The game cannot be played on this machine.
+        `index` is that of the random streams, which no other actor of the run has. The games need the user's
+        `code`, if there is any. UserError: this machine cannot play them.
         """
         from simple_dqn.dqn import DeepQNetwork
-        from simple_dqn.networks import NETWORKS
 
         if code:
             code.install()
@@ -107,7 +100,7 @@ class Actor:
             replace(config.network, target_rule="max", average_updates=0),  # as it does not learn
             replace(config.backend, backend="cpu", datatype=datatype, threads=1),
             random_streams.stream(config.seed, "actor noise", index),
-            use_target_network=False, spec=spec or NETWORKS[config.network.network],
+            use_target_network=False, spec=spec,
         )  # fmt: skip
         rng = random_streams.stream(config.seed, "actor exploration", index)
         self._player = Player(environment, partial(self._network.predict, explore=True), length, rng)
@@ -115,11 +108,8 @@ class Actor:
         # Errors are priorities: c51's are divergences instead, and a registered sampler may use them too.
         self._sends_errors = config.memory.sampler != "uniform" and config.network.distributional != "c51"
         self._version, self._sent = -1, 0
-        self._qvalues = np.zeros((environment.games, environment.actions), np.float32)
         self._scores = GameScores(np.zeros(environment.games))
-        # The latest n - 1 rows, whose transitions are incomplete, each with the Q-values of the state before.
-        self._incomplete: list[tuple[Step, QValues]] = []
-        self._predicted = True  # whether the rows before were played with Q-values
+        self._incomplete: list[PlayedRow] = []  # the latest n - 1, whose transitions are incomplete
         return environment.rom_md5
 
     def play(
@@ -128,22 +118,20 @@ class Actor:
     ) -> Trajectory:  # fmt: skip
         """Play `chunk_steps` steps of each game, and return them.
 
-        Args:
-            weights: The network's weights; None: all actions are random and need no prediction.
-            version: The number of updates that produced the weights.
-            exploration_rate: ε of all games, or of each game [W].
+        `exploration_rate` is ε of all games, or of each [W]. `version` is the number of updates that produced
+        the `weights`; None: all actions are random and need no prediction.
         """
         if weights is not None and version != self._version:
             self._network.set_weights(weights)
             self._version = version
-        rows, scores = [], list[float]()
+        rows, scores = list[PlayedRow](), list[float]()
         if not self._sent:
-            rows.append((self._player.start(), self._qvalues))
+            shape = (self._player.environment.games, self._player.environment.actions)
+            rows.append((self._player.start(), np.zeros(shape, np.float32)))  # no transition begins there
         for _ in range(self._config.cluster.chunk_steps):
-            if weights is not None:
-                self._qvalues = self._player.predict()  # the TD errors need them too
-            step = self._player.execute(self._player.choose(exploration_rate, self._qvalues))
-            rows.append((step, self._qvalues))
+            qvalues = None if weights is None else self._player.predict()  # the TD errors need them too
+            step = self._player.execute(self._player.choose(exploration_rate, qvalues))
+            rows.append((step, qvalues))
             scores += self._scores.add(step)
         self._sent += 1
         return Trajectory(
@@ -151,20 +139,20 @@ class Actor:
             packed=pack([step for step, _ in rows]),
             scores=scores,
             version=version,
-            errors=self._errors(rows, predicted=weights is not None) if self._sends_errors else None,
+            errors=self._errors(rows) if self._sends_errors else None,
         )
 
-    def _errors(self, rows: list[tuple[Step, QValues]], predicted: bool) -> NDArray[np.float32] | None:
+    def _errors(self, rows: list[PlayedRow]) -> NDArray[np.float32] | None:
         """Return `td_errors` of the rows in which `TrajectoryStream` lets transitions begin.
 
-        `rows` are the steps, each with the Q-values of the state before, if the network `predicted` them.
+        None: some were played at random, without a prediction.
         """
-        config, predicted_before = self._config, self._predicted or not self._incomplete
-        rows = self._incomplete + rows
-        self._incomplete, self._predicted = rows[len(rows) - config.memory.n_step + 1 :], predicted
-        if not (predicted and predicted_before):
+        config, rows = self._config, self._incomplete + rows
+        self._incomplete = rows[len(rows) - config.memory.n_step + 1 :]
+        predictions = [before for _, before in rows if before is not None]
+        if len(predictions) < len(rows):
             return None
-        qvalues = np.stack([before for _, before in rows])
+        qvalues = np.stack(predictions)
         names = ("actions", "rewards", "terminals", "starts")
         columns = (np.stack([getattr(step, name) for step, _ in rows]) for name in names)
         actions, rewards, terminals, starts = columns

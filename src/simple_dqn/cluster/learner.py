@@ -40,7 +40,7 @@ class ActorSlot:
     stream: TrajectoryStream  # set together with `actor`
     generation = -1  # how many actors had this slot before the present one
     host = ""  # the actor's machine; empty until it has answered for the first time
-    process = 0  # the id of its process on that machine
+    process = ""  # the id of its process on that machine
     received = 0  # how many trajectories of this actor have arrived
     failures = 0  # how many actors in a row failed before their first trajectory
     not_before = 0.0  # when the next actor may start, in seconds of the monotonic clock
@@ -169,7 +169,7 @@ class ActorPool:
                     f"{answer['host']} has {what} {answer[what]} and this machine {ours}: install the same "
                     "version of Python and of this project on every machine of the cluster"
                 )
-        slot.host, slot.process = answer["host"], int(answer["process"])
+        slot.host, slot.process = answer["host"], answer["process"]
 
     def _give_up(self, slot: ActorSlot, error: Exception) -> None:
         """Kill the actor in `slot`; raise UserError if none has sent anything and the next would fail too."""
