@@ -29,7 +29,6 @@ EXTRAS = {
     "trackio": ("trackio==0.43.0",),
     "wandb": ("wandb==0.31.0",),
 }
-PACKAGE = Path(__file__).parent  # the files of this package
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a closed terminal
 # Errors of a system that has run out of a resource, or has lost a disk.
 EXHAUSTED = (
@@ -125,7 +124,7 @@ def cause(error: BaseException, work: Any = None) -> str:
     code = getattr(vars(work).get("__init__") if isinstance(work, type) else work, "__code__", None)
     places: list[tuple[str, int | None]] = [(code.co_filename, code.co_firstlineno)] if code else []
     places += [(call.filename, call.lineno) for call in traceback.extract_tb(error.__traceback__)]
-    own = (str(PACKAGE), "<frozen")  # this package's files, and Python's import system
+    own = (str(Path(__file__).parent), "<frozen")  # this package's files, and Python's import system
     theirs = [f" ({file}, line {line})" for file, line in places if not file.startswith(own)]
     what = ": ".join(filter(None, (type(error).__name__, one_line(error))))
     return f"{what}{theirs[-1] if theirs else ''}: fix it"
@@ -230,7 +229,6 @@ class Interrupt:
         """Restore the previous handlers."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        self._handlers = {}
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self.number:

@@ -27,15 +27,10 @@ class Session:
     """The membership of this process in a Ray cluster, from construction to `close`."""
 
     def __init__(self, cluster: str, cpus: int | None = None) -> None:
-        """Join a cluster.
+        """Join a cluster: `auto`, the one that this machine belongs to, or that of a head's address.
 
-        Args:
-            cluster: local, which starts a cluster of this machine that ends with the session; auto, the one
-                that this machine belongs to; or the address of a cluster's head.
-            cpus: How many processors a local cluster has; None: those of the machine.
-
-        Raises:
-            UserError: Ray is not installed, or the cluster cannot be reached or is of another version.
+        `local` starts one of this machine, with `cpus` processors (None: all), which ends with the session.
+        UserError: Ray is not installed, or the cluster cannot be reached or is of another version.
         """
         require_extra("cluster", "--cluster")
         alone = cluster == "local" or cluster.startswith(("127.", "localhost:"))
