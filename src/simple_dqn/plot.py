@@ -9,11 +9,12 @@ import argparse
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +43,7 @@ STYLES = {"random": "dotted", "train": "dashed", "test": "solid"}
 COLORS_ALONE = {"random": "C7", "train": "C0", "test": "C1"}
 WIDTHS = {"random": 1.8, "train": 1.5, "test": 2.2}
 PHASES = tuple(STYLES)
-FEW_POINTS = 25  # lines of up to this many points have marks, without which a single point is invisible
+FEW_POINTS = 25  # curves of up to this many points have marks, without which a single point is invisible
 
 
 class Axis(NamedTuple):
@@ -59,39 +60,6 @@ AXES = {
     "minutes": Axis("Minutes", "total_time", 60.0),
     "hours": Axis("Hours", "total_time", 3600.0),
 }
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve, such as one phase of one run, or a level from edge to edge."""
-
-    label: str  # the same in every panel; single runs of one setting share it
-    x: Column  # float64 [values]; empty for a level
-    values: Column  # float64 [values], finite; one value if it is a level
-    color: str  # as in HTML
-    style: str  # solid, dashed, dotted or dashdot
-    width: float  # in points
-    low: Column | None = None  # float64 [values], with `high` the band around a curve; None: no band
-    high: Column | None = None
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One field of all runs; `lines` is empty before there are values."""
-
-    title: str
-    lines: tuple[Line, ...]
-    axis: Axis = AXES["epoch"]
-    rows: tuple[str, ...] = ()  # names of the heights 0, 1, ... in place of numbers
-
-
-@dataclass(frozen=True)
-class Plot:
-    """The panels of one figure."""
-
-    names: tuple[str, ...]  # of all runs compared, including those without values yet
-    panels: tuple[Panel, ...]
-    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,7 +96,8 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     heading = flags["title"] or title(games)
     view = View(fields, flags["phases"], AXES[flags["x"]], flags["smooth"], levels, heading)
     runs = [read_run(csv, name, flags["skiprows"], flags["delimiter"]) for csv, name in names.items()]
-    write(make_plot(runs, list(dict.fromkeys(names.values())), view), path, *size)
+    with picture(path, *size) as figure:
+        draw(figure, runs, list(dict.fromkeys(names.values())), view)
     print(printable(f"The figure is in {path}"))
 
 
@@ -203,21 +172,29 @@ def title(games: Sequence[str]) -> str:
     return ", ".join(game.replace("_", " ").title() for game in games)
 
 
-def make_plot(runs: Sequence[RunData], names: Sequence[str], view: View) -> Plot:
-    """Return a plot with a panel for each field.
+def draw(figure: "Figure", runs: Sequence[RunData], names: Sequence[str], view: View) -> None:
+    """Draw a panel for each field of the view; see `draw_field`."""
+    if view.title:
+        figure.suptitle(printable(view.title), fontsize=16)
+    for field, axes in zip(view.fields, grid(figure, len(view.fields)), strict=True):
+        draw_field(axes, field, runs, names, view)
+    add_legends(figure, len(names))
+
+
+def draw_field(
+    axes: "Axes", field: str, runs: Sequence[RunData], names: Sequence[str], view: View, title: str = ""
+) -> None:
+    """Draw the panel of `field`; its title is the field's unless another is given.
 
     `names` are those of all runs compared, so that each has the same color while others have no values yet.
 
     Raises:
-        UserError: A run lacks a field.
+        UserError: A run lacks the field.
     """
+    from matplotlib.ticker import EngFormatter
+
     for run in runs:
-        run.check((*view.fields, view.axis.column), run.name)
-    return Plot(tuple(names), tuple(_panel(runs, field, names, view) for field in view.fields), view.title)
-
-
-def _panel(runs: Sequence[RunData], field: str, names: Sequence[str], view: View) -> Panel:
-    lines = []
+        run.check((field, view.axis.column), run.name)
     for place, name in enumerate(names):
         seeds = [run for run in runs if run.name == name]
         for phase in view.phases:
@@ -229,42 +206,58 @@ def _panel(runs: Sequence[RunData], field: str, names: Sequence[str], view: View
                 label, color = f"{name} {label}" if len(view.phases) > 1 else name, f"C{place % 10}"
             if phase == "train" and (len(names) == 1 or len(view.phases) == 1):
                 style = "solid"
-            look = Line(label, x[:, 0], values[:, 0], color, style, WIDTHS[phase])
+            look: dict[str, Any] = {"color": color, "linestyle": style, "linewidth": WIDTHS[phase]}
             if phase == "random":  # a level: the median of the latest values of the runs
                 latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
                 label = f"{label}, median of {len(latest)}" if len(latest) > 1 else label
-                lines.append(replace(look, label=label, x=np.empty(0), values=np.array([np.median(latest)])))
+                axes.axhline(float(np.median(latest)), label=label, **look)
+            elif len(seeds) == 1:
+                _draw_curve(axes, x[:, 0], values[:, 0], label, look)
             else:
-                lines += [look] if len(seeds) == 1 else _median_and_rest(look, x, values)
+                _draw_seeds(axes, x, values, label, look)
     if field == "average_reward":
         for (label, level), color in zip((view.levels or {}).items(), ("C2", "C7", "C4", "C5"), strict=False):
-            lines.append(Line(label, np.empty(0), np.array([level]), color, "dashdot", 1.2))
-    return Panel(TITLES.get(field, field.replace("_", " ").capitalize()), tuple(lines), view.axis)
+            axes.axhline(level, label=label, color=color, linestyle="dashdot", linewidth=1.2)
+    title = title or TITLES.get(field, field.replace("_", " ").capitalize())
+    add_frame(axes, title, view.axis.label)
+    axes.set_ylabel(printable(title))
+    if view.axis == AXES["epoch"]:
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1, steps=[1, 2, 5, 10])
+    if view.axis == AXES["steps"]:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if any(np.abs(line.get_ydata()).max() >= 10_000 for line in axes.lines):  # long numbers
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+    if not axes.lines:
+        axes.text(0.5, 0.5, "no values yet", transform=axes.transAxes, ha="center", color="#7f7f7f")
 
 
-def _median_and_rest(look: Line, x: Column, values: Column) -> list[Line]:
-    """Return the median and range of several runs where all have values, and a thin line for each run's rest.
+def _draw_curve(axes: "Axes", x: Column, values: Column, label: str, look: dict[str, Any]) -> None:
+    marker, size = "o" if len(values) <= FEW_POINTS else "", min(4, 3 * look["linewidth"])
+    axes.plot(x, values, label=label, marker=marker, markersize=size, **look)
+
+
+def _draw_seeds(axes: "Axes", x: Column, values: Column, label: str, look: dict[str, Any]) -> None:
+    """Draw the median and range of several runs where all have values, and a thin line for each run's rest.
 
     The rest begins at the last epoch in which all runs have a value, or at the beginning if there is none.
     `x` and `values` [epochs, runs] are those of `aligned`.
     """
     # Runs that learn fast may stop first, and the median of the others would be that of a different sample.
-    shared, lines = np.flatnonzero(~np.isnan(values).any(axis=1)), []
+    shared = np.flatnonzero(~np.isnan(values).any(axis=1))
     if len(shared):
-        label = f"{look.label}, median and range of {values.shape[1]}"
         both, middle = values[shared], np.median(x[shared], axis=1)
         low, median, high = both.min(axis=1), np.median(both, axis=1), both.max(axis=1)
-        lines.append(replace(look, label=label, x=middle, values=median, low=low, high=high))
-    thin = replace(look, label=f"{look.label}, single runs", style="solid", width=0.6)
+        axes.fill_between(middle, low, high, color=look["color"], alpha=0.2, linewidth=0)
+        _draw_curve(axes, middle, median, f"{label}, median and range of {values.shape[1]}", look)
+    thin = {**look, "linestyle": "solid", "linewidth": 0.6}
     first = shared[-1] if len(shared) else 0
     for run_x, run in zip(x[first:].T, values[first:].T, strict=True):
         present = ~np.isnan(run)
         if present[1:].any() or (present.any() and not len(shared)):
-            lines.append(replace(thin, x=run_x[present], values=run[present]))
-    return lines
+            _draw_curve(axes, run_x[present], run[present], f"{label}, single runs", thin)
 
 
-def aligned(runs: Sequence[RunData], phase: str, field: str, view: View = View()) -> tuple[Column, Column]:
+def aligned(runs: Sequence[RunData], phase: str, field: str, view: View) -> tuple[Column, Column]:
     """Return the values of `field` in the rows of `phase`, one row per epoch and one column per run.
 
     Returns:
@@ -287,81 +280,55 @@ def aligned(runs: Sequence[RunData], phase: str, field: str, view: View = View()
     return both[0], both[1]
 
 
-def draw(plot: Plot, width: float, height: float) -> "Figure":
-    """Return a figure of `width` × `height` inches."""
-    from matplotlib.figure import Figure  # here and not above, as it takes a second
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02)
-    figure = Figure(figsize=(width, height), layout=layout)
-    if plot.title:
-        figure.suptitle(printable(plot.title), fontsize=16)
-    columns = math.ceil(math.sqrt(len(plot.panels)))  # of a near-square grid
-    for place, panel in enumerate(plot.panels, 1):
-        axes = figure.add_subplot(math.ceil(len(plot.panels) / columns), columns, place)
-        _draw_panel(axes, panel)
-        if len(plot.names) == 1 and panel.lines:
-            axes.legend(*_by_label([axes]), loc="best", edgecolor="none", framealpha=0.8)
-    if len(plot.names) > 1:  # one legend below all panels, with a column for each run if the width allows it
-        for count in range(min(len(plot.names), 6), 0, -1):
-            labels = _by_label(figure.axes)
-            legend = figure.legend(*labels, loc="outside lower center", ncols=count, frameon=False)
-            if count == 1 or legend.get_window_extent().width <= figure.bbox.width:
-                break
-            legend.remove()
-    return figure
+def grid(figure: "Figure", panels: int) -> "list[Axes]":
+    """Return the axes of so many panels, in a near-square grid."""
+    columns = math.ceil(math.sqrt(panels))
+    rows = math.ceil(panels / columns)
+    return [figure.add_subplot(rows, columns, place) for place in range(1, panels + 1)]
 
 
-def _draw_panel(axes: "Axes", panel: Panel) -> None:
-    from matplotlib.ticker import EngFormatter
-
-    for line in panel.lines:
-        _draw_line(axes, line, interval=bool(panel.rows))
-    axes.set_title(printable(panel.title), fontsize=13, pad=8)
-    axes.set_xlabel(panel.axis.label)
+def add_frame(axes: "Axes", title: str, label: str) -> None:
+    """Draw what all panels have: a title, the `label` of the horizontal axis, and a grid."""
+    axes.set_title(printable(title), fontsize=13, pad=8)
+    axes.set_xlabel(label)
     axes.grid(True, linewidth=0.5, color="#dddddd")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    if panel.axis == AXES["epoch"]:
-        axes.locator_params(axis="x", integer=True, min_n_ticks=1, steps=[1, 2, 5, 10])
-    if panel.axis == AXES["steps"]:
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    if panel.rows:
-        axes.set_yticks(range(len(panel.rows)), [*map(printable, panel.rows)])
-        axes.invert_yaxis()
+
+
+def add_legends(figure: "Figure", names: int) -> None:
+    """Draw a legend in each panel, or one below all panels if several `names` are compared."""
+    if names == 1:
+        for axes in figure.axes:
+            if axes.lines:
+                axes.legend(*_by_label([axes]), loc="best", edgecolor="none", framealpha=0.8)
         return
-    axes.set_ylabel(printable(panel.title))
-    if any(abs(line.values).max() >= 10_000 for line in panel.lines):  # long numbers
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-    if not panel.lines:
-        axes.text(0.5, 0.5, "no values yet", transform=axes.transAxes, ha="center", color="#7f7f7f")
-
-
-def _draw_line(axes: "Axes", line: Line, interval: bool) -> None:
-    """Draw a curve, a level, or an `interval` [low, value, high], in which only the value has a mark."""
-    if not len(line.x):
-        drawn = axes.axhline(line.values[0])
-    else:
-        if line.low is not None and line.high is not None:
-            axes.fill_between(line.x, line.low, line.high, color=line.color, alpha=0.2, linewidth=0)
-        size, marker = min(4, 3 * line.width), "o" if len(line.values) <= FEW_POINTS else ""
-        marked = slice(1, 2) if interval and len(line.x) == 3 else None
-        (drawn,) = axes.plot(line.x, line.values, marker=marker, markersize=size, markevery=marked)
-    drawn.set(label=printable(line.label), color=line.color, linestyle=line.style, linewidth=line.width)
+    labels = _by_label(figure.axes)
+    for count in range(min(names, 6), 0, -1):  # a column for each run if the width allows it
+        legend = figure.legend(*labels, loc="outside lower center", ncols=count, frameon=False)
+        if count == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
 
 
 def _by_label(panels: "Sequence[Axes]") -> "tuple[list[Line2D], list[str]]":
     """Return one drawn line of each label, and the labels, in the order of drawing."""
-    found = {str(line.get_label()): line for axes in panels for line in axes.lines}
+    found = {printable(str(line.get_label())): line for axes in panels for line in axes.lines}
     return list(found.values()), list(found)
 
 
-def write(plot: Plot, path: Path, width: float = 16, height: float = 9, dpi: int = 80) -> None:
-    """Write a PNG file of `width` × `height` inches completely, or raise UserError and write nothing."""
-    from matplotlib import rc_context
+@contextmanager
+def picture(path: Path, width: float = 16, height: float = 9, dpi: int = 80) -> "Iterator[Figure]":
+    """Yield a figure of `width` × `height` inches, and write all of it as a PNG file, or raise UserError."""
+    from matplotlib import rc_context  # here and not above, as it takes a second
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     # A name may have a $, and letters that the font lacks.
-    plain = rc_context({"text.parse_math": False})
-    with replacing(path, starts=(b"\x89PNG",)) as beside, plain, warnings.catch_warnings():
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")
-        draw(plot, width, height).savefig(beside, format="png", dpi=dpi)
+        layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02)
+        figure = Figure(figsize=(width, height), layout=layout)
+        yield figure
+        with replacing(path, starts=(b"\x89PNG",)) as beside:
+            figure.savefig(beside, format="png", dpi=dpi)

@@ -1,4 +1,4 @@
-"""Figures, as data against the rows of CSVs and as matplotlib draws them; and the command line of plot.sh."""
+"""Figures as matplotlib draws them, against the rows of CSVs; and the command line of plot.sh."""
 
 import re
 import shutil
@@ -14,21 +14,23 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import references
-from simple_dqn.plot import AXES, Line, Panel, Plot, View, aligned, draw, main, make_plot, write
+from simple_dqn.plot import AXES, View, aligned, draw, main, picture
 from simple_dqn.statistics.csv_file import RunData, read_run
 from tests.command_line import ORIGINAL, Capsys, Patch
 
 SMALL = ["--figure_width", "6", "--figure_height", "4", "--dpi", "50"]
-Lines = dict[str, tuple[list[float], list[float]]]
+Points = tuple[list[float], ...]  # x and y; a level is drawn from 0 to 1, the edges of the panel
 
 
-def plot_of(fields: list[str], *names: str) -> Plot:
-    names = names or ("pong",)
-    return make_plot([read_run(ORIGINAL, name) for name in names], names, View(fields))
+def figure_of(view: View, *names: str, runs: Sequence[RunData] = ()) -> Figure:
+    figure, names = Figure(figsize=(10, 6), layout="constrained"), names or ("pong",)
+    draw(figure, runs or [read_run(ORIGINAL, name) for name in names], names, view)
+    return figure
 
 
 def run(folder: Path, rows: str, name: str = "pong") -> RunData:
@@ -37,19 +39,16 @@ def run(folder: Path, rows: str, name: str = "pong") -> RunData:
     return read_run(path, name)
 
 
-def panel_of(runs: Sequence[RunData], view: View | None = None) -> Panel:
-    return make_plot(runs, ["pong"], view or View(["meanq"])).panels[0]
+def panel_of(runs: Sequence[RunData], view: View | None = None) -> Axes:
+    return figure_of(view or View(["meanq"]), runs=runs).axes[0]
 
 
-def values(panel: Panel) -> Lines:
-    return {line.label: (line.x.tolist(), line.values.tolist()) for line in panel.lines}
+def points(line: Line2D) -> Points:
+    return tuple(np.array(line.get_data()).tolist())
 
 
-def drawn(axes: Axes) -> Lines:
-    return {
-        str(line.get_label()): (np.array(line.get_xdata()).tolist(), np.array(line.get_ydata()).tolist())
-        for line in axes.lines
-    }
+def lines_of(axes: Axes) -> dict[str, Points]:
+    return {str(line.get_label()): points(line) for line in axes.lines}
 
 
 def words(legend: Any) -> list[str]:
@@ -57,35 +56,32 @@ def words(legend: Any) -> list[str]:
 
 
 def test_a_panel_has_random_train_and_test() -> None:
-    plot = plot_of(["average_reward", "meancost", "weight_updates"])
-    assert [panel.title for panel in plot.panels] == ["Average reward", "Average loss", "Weight updates"]
-    expected: Lines = {
-        "Random": ([], [-20.5]), "Train": ([1, 2, 3], [-20.25, -19.75, -17.5]),
+    first, *others = figure_of(View(["average_reward", "meancost", "weight_updates"])).axes
+    assert [axes.get_title() for axes in others] == ["Average loss", "Weight updates"]
+    labels = (first.get_title(), first.get_xlabel(), first.get_ylabel())
+    assert labels == ("Average reward", "Epoch", "Average reward")
+    assert lines_of(first) == {
+        "Random": ([0, 1], [-20.5, -20.5]), "Train": ([1, 2, 3], [-20.25, -19.75, -17.5]),
         "Test": ([1, 2, 3], [0, -18.5, -15.25]),
     }  # fmt: skip
-    assert values(plot.panels[0]) == expected
-    axes = draw(plot, 16, 9).axes[0]
-    labels = (axes.get_title(), axes.get_xlabel(), axes.get_ylabel())
-    assert labels == ("Average reward", "Epoch", "Average reward")
-    assert drawn(axes) == {**expected, "Random": ([0, 1], [-20.5, -20.5])}  # from edge to edge of the panel
-    assert words(axes.get_legend()) == list(expected)
+    assert words(first.get_legend()) == ["Random", "Train", "Test"]
 
 
 @pytest.mark.parametrize(("fields", "shape"), [(1, (1, 1)), (2, (1, 2)), (5, (2, 3))])
 def test_panels_are_in_a_near_square_grid(fields: int, shape: tuple[int, int]) -> None:
-    grids = [axes.get_gridspec() for axes in draw(plot_of(["meanq"] * fields), 16, 9).axes]
+    grids = [axes.get_gridspec() for axes in figure_of(View(["meanq"] * fields)).axes]
     assert [grid and grid.get_geometry() for grid in grids] == [shape] * fields
 
 
 def test_runs_differ_in_color_and_phases_in_style_and_share_a_legend() -> None:
-    plot = plot_of(["average_reward", "nr_games"], "a", "b", *map(str, range(9)))
-    looks = {line.label: (line.color, line.style) for line in plot.panels[0].lines}
+    figure = figure_of(View(["average_reward", "nr_games"]), "a", "b", *map(str, range(9)))
+    lines = figure.axes[0].lines
+    looks = {str(line.get_label()): (line.get_color(), line.get_linestyle()) for line in lines}
     assert len(set(looks.values())) == 30  # ten colors
     assert {color for label, (color, _) in looks.items() if label.startswith("a")} == {"C0"}
-    assert {style for label, (_, style) in looks.items() if label.endswith("Test")} == {"solid"}
-    figure = draw(plot, 16, 9)
+    assert {style for label, (_, style) in looks.items() if label.endswith("Test")} == {"-"}
     (legend,) = figure.legends
-    assert words(legend) == list(looks) == list(drawn(figure.axes[0]))
+    assert words(legend) == list(looks)
     assert words(legend)[:6] == ["a Random", "a Train", "a Test", "b Random", "b Train", "b Test"]
 
 
@@ -97,25 +93,25 @@ def test_steps_and_hours_come_from_the_csv() -> None:
         ("hours", "total_time", 3600),
     ):
         (line,) = panel_of(seeds[:1], View(["meanq"], ["test"], AXES[name])).lines
-        assert line.x.tolist() == (seeds[0].columns[column][seeds[0].phases == "test"] / unit).tolist()
+        assert points(line)[0] == (seeds[0].columns[column][seeds[0].phases == "test"] / unit).tolist()
     for factor, one in zip((1, 5, 2), seeds, strict=True):
         one.columns["total_time"] *= factor
     line = panel_of(seeds, View(["meanq"], ["test"], AXES["hours"])).lines[0]
     median = seeds[2].columns["total_time"][seeds[2].phases == "test"] / 3600
-    assert line.x.tolist() == median.tolist()  # the median of their times
+    assert points(line)[0] == median.tolist()  # the median of their times
 
 
 def test_references_are_levels_beside_the_rewards_alone() -> None:
     view = View(["average_reward", "meanq"], levels=references("pong"), title="Pong")
-    plot = make_plot([read_run(ORIGINAL, "pong")], ["pong"], view)
-    first, second = (values(panel) for panel in plot.panels)
+    figure = figure_of(view)
+    first, second = map(lines_of, figure.axes)
     assert list(first)[3:] == [
         "simple_dqn 19.8 (its best test epoch)", "DeepMind 18.9 (Mnih et al. 2015)",
         "a person 14.6 (Wang et al. 2016)", "random play −20.7 (Wang et al. 2016)",
     ]  # fmt: skip
-    assert first["DeepMind 18.9 (Mnih et al. 2015)"] == ([], [18.9])
+    assert first["DeepMind 18.9 (Mnih et al. 2015)"] == ([0, 1], [18.9, 18.9])
     assert list(second) == ["Random", "Train", "Test"]
-    assert draw(plot, 8, 6).get_suptitle() == "Pong"
+    assert figure.get_suptitle() == "Pong"
 
 
 @pytest.mark.parametrize("smooth", [1, 2, 7, 1000])
@@ -139,55 +135,51 @@ def seeds(tmp_path: Path) -> list[RunData]:
 
 
 def test_the_median_and_the_range_end_where_the_first_run_does(seeds: list[RunData]) -> None:
-    panel: Any = panel_of(seeds)
-    level, line, *single = panel.lines
+    axes = panel_of(seeds)
+    random, line, *single = axes.lines
     # The values are 5, 1 and 3 in the first epoch, and 7, 8 and 4 in the second.
-    found = [column.tolist() for column in (line.x, line.values, line.low, line.high)]
-    assert found == [[1, 2], [3, 7], [1, 4], [5, 8]]
-    assert (level.x.tolist(), level.values.tolist()) == ([], [1])
-    # The two that go on are lines of their own, from where the median ends.
-    rest = [(one.x.tolist(), one.values.tolist()) for one in single]
-    assert rest == [([2, 3, 4], [7, 9, 11]), ([2, 4], [4, 20])]
-    assert all(one.width < line.width for one in single)
-    (axes,) = draw(Plot(("pong",), (panel,)), 8, 6).axes
+    assert points(line) == ([1, 2], [3, 7])
     (band,) = axes.collections
     corners = {tuple(corner) for corner in np.asarray(band.get_paths()[0].vertices).tolist()}
-    assert {(1.0, 1.0), (1.0, 5.0), (2.0, 4.0), (2.0, 8.0)} <= corners
-    assert words(axes.get_legend()) == ["Random, median of 3", line.label, "Test, single runs"]
+    assert corners == {(1.0, 1.0), (1.0, 5.0), (2.0, 4.0), (2.0, 8.0)}
+    assert points(random) == ([0, 1], [1, 1])
+    # The two that go on are lines of their own, from where the median ends.
+    assert [points(one) for one in single] == [([2, 3, 4], [7, 9, 11]), ([2, 4], [4, 20])]
+    assert all(one.get_linewidth() < line.get_linewidth() for one in single)
+    assert words(axes.get_legend()) == ["Random, median of 3", line.get_label(), "Test, single runs"]
 
 
 @pytest.mark.parametrize(("rows", "lines"), [
     (["1,train,0.5 1,test,"], [([1], [0.5])]),  # a phase without values
     (["1,train, 1,test,"], []),
-    (["0,random,1 1,train,2 1,random,3"], [([], [3]), ([1], [2])]),  # the latest level
+    (["0,random,1 1,train,2 1,random,3"], [([0, 1], [3, 3]), ([1], [2])]),  # the latest level
     (["1,test,5 2,test,7 3,test,9", "1,test,1 2,test, 3,test,3"], [([1, 3], [3, 6])]),  # a gap in one
     (["1,test, 2,test,7 3,test,9", "1,test,1"], [([2, 3], [7, 9]), ([1], [1])]),  # no epoch in common
     (["1,test,5 2,test,7"], [([1, 2], [5, 7])]),  # one seed
-    (["0,random,3 1,test,5", "0,random,4 1,test,5", "0,random, 1,test,5"], [([], [3.5]), ([1], [5])]),
+    (["0,random,3 1,test,5", "0,random,5 1,test,5", "0,random, 1,test,5"], [([0, 1], [4, 4]), ([1], [5])]),
 ])  # fmt: skip
-def test_values_and_epochs_that_runs_lack(
-    tmp_path: Path, rows: list[str], lines: list[tuple[list[float], list[float]]]
-) -> None:
-    panel = panel_of([run(tmp_path, one) for one in rows])
-    assert [(one.x.tolist(), one.values.tolist()) for one in panel.lines] == lines
-    (axes,) = draw(Plot(("pong",), (panel,)), 8, 5).axes
+def test_values_and_epochs_that_runs_lack(tmp_path: Path, rows: list[str], lines: list[Points]) -> None:
+    axes = panel_of([run(tmp_path, one) for one in rows])
+    assert [points(one) for one in axes.lines] == lines
     assert [text.get_text() for text in axes.texts] == ([] if lines else ["no values yet"])
 
 
 def test_two_settings_have_a_color_and_a_band_each(seeds: list[RunData]) -> None:
     others = [replace(one, name="other") for one in seeds[:2]]
-    (panel,) = make_plot([*seeds, *others], ["gone", "pong", "other"], View(["meanq"], ["test"])).panels
-    first, *single, second, last = panel.lines
-    assert [first.label, second.label] == ["pong, median and range of 3", "other, median and range of 2"]
-    assert [line for line in panel.lines if line.low is not None] == [first, second]
-    assert {line.color for line in single} == {first.color} == {"C1"}  # whatever has no values yet
-    assert second.color == last.color == "C2"
-    assert last.label == "other, single runs"
+    view, names = View(["meanq"], ["test"]), ("gone", "pong", "other")
+    (axes,) = figure_of(view, *names, runs=[*seeds, *others]).axes
+    first, *single, second, last = axes.lines
+    assert [first.get_label(), second.get_label(), last.get_label()] == [
+        "pong, median and range of 3", "other, median and range of 2", "other, single runs",
+    ]  # fmt: skip
+    assert len(axes.collections) == 2  # bands
+    assert {line.get_color() for line in [first, *single]} == {"C1"}  # whatever has no values yet
+    assert second.get_color() == last.get_color() == "C2"
 
 
 @pytest.mark.parametrize(("length", "columns"), [(5, 3), (40, 2), (60, 1)])
 def test_the_legend_has_as_many_columns_as_fit(length: int, columns: int) -> None:
-    figure = draw(plot_of(["average_reward"], *(letter * length for letter in "abc")), 10, 6)
+    figure = figure_of(View(["average_reward"]), *(letter * length for letter in "abc"))
     figure.draw_without_rendering()
     (legend,) = figure.legends
     edges = {round(text.get_window_extent().x0) for text in legend.get_texts()}
@@ -199,24 +191,25 @@ def test_the_legend_has_as_many_columns_as_fit(length: int, columns: int) -> Non
 def test_odd_characters_of_names_are_escaped_and_letters_that_the_font_lacks_warn_of_nothing(
     tmp_path: Path,
 ) -> None:
-    lines = (Line("\x1b[2J你", np.zeros(2), np.zeros(2), "C0", "solid", 1.0),)
-    panels = (Panel("\x1b你", lines, rows=("\x07",)), Panel("\x1b你", lines))
-    plot = Plot(("\x1b你", "b"), panels, "\x1b[31m你")
-    write(plot, tmp_path / "a.png")
+    run = read_run(ORIGINAL, "\x1b[2J你")
+    run.columns["\x1b你"] = run.columns["meanq"]
+    with picture(tmp_path / "a.png") as figure:
+        draw(figure, [run], [run.name, "b"], View(["\x1b你"], ["test"], title="\x1b[31m你"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        texts = [text.get_text() for text in draw(plot, 8, 4).findobj(Text)]
-    assert all(text.replace("\n", "").isprintable() for text in texts)
-    assert {r"\x1b[2J你", r"\x1b[31m你", r"\x1b你", r"\x07"} <= set(texts)
+        texts = [text.get_text() for text in figure.findobj(Text)]
+    assert all(text.isprintable() for text in texts)
+    assert {r"\x1b[2J你", r"\x1b[31m你", r"\x1b你"} <= set(texts)
 
 
 def test_a_picture_is_written_completely_or_not_at_all(tmp_path: Path, monkeypatch: Patch) -> None:
     path = tmp_path / "pictures" / "pong.png"
-    write(plot_of(["average_reward"]), path, 8, 6, 50)
-    picture = matplotlib.image.imread(path)  # float32 [height, width, RGBA]
-    assert picture.shape == (300, 400, 4)
+    command = [str(ORIGINAL), "--png_file", str(path), *SMALL]
+    main(command)
+    pixels = matplotlib.image.imread(path)  # float32 [height, width, RGBA]
+    assert pixels.shape == (200, 300, 4)
     for color in ("white", "C0", "C1"):
-        close = np.abs(picture[:, :, :3] - np.array(to_rgb(color))).max(axis=2) < 0.02
+        close = np.abs(pixels[:, :, :3] - np.array(to_rgb(color))).max(axis=2) < 0.02
         assert close.sum() > 20, color
     before = path.read_bytes()
 
@@ -226,7 +219,7 @@ def test_a_picture_is_written_completely_or_not_at_all(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(Figure, "savefig", fail)
     with pytest.raises(UserError, match="No space left"):
-        write(plot_of(["meanq"]), path, 4, 3, 50)
+        main(command)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
@@ -246,27 +239,26 @@ def test_the_picture_is_beside_the_csv_or_where_it_is_asked_for(tmp_path: Path, 
     assert matplotlib.image.imread(beside).shape == (9 * 80, 16 * 80, 4)
 
 
-@pytest.mark.parametrize(("csvs", "words", "picture"), [
+@pytest.mark.parametrize(("csvs", "words", "png"), [
     (["pong.csv", "b/pong.csv"], ["pong.csv", "b/pong.csv"], "pong.png"),
     (["pong.csv", "second.csv"], ["quick=pong.csv,second.csv", "--phases", "test"], "quick.png"),
     (["lr=1.csv"], ["lr=1.csv"], "lr=1.png"),  # the name of a file, not a setting
     (["pong.csv", "mine.csv"], ["pong.csv", "mine.csv", "--reference", "true"], "pong.png"),
 ])  # fmt: skip
 def test_several_files_are_drawn_beside_the_first(
-    csvs: list[str], words: list[str], picture: str, tmp_path: Path, monkeypatch: Patch
+    csvs: list[str], words: list[str], png: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("b").mkdir()
     for csv in csvs:
         shutil.copy(ORIGINAL, csv)
     main([*words, *SMALL])
-    assert list(tmp_path.rglob("*.png")) == [tmp_path / picture]
+    assert list(tmp_path.rglob("*.png")) == [tmp_path / png]
 
 
 def test_the_flags_choose_what_is_drawn(tmp_path: Path, monkeypatch: Patch) -> None:
     views: list[View] = []
-    monkeypatch.setattr("simple_dqn.plot.make_plot", lambda _runs, _names, view: views.append(view))
-    monkeypatch.setattr("simple_dqn.plot.write", lambda *_: None)
+    monkeypatch.setattr("simple_dqn.plot.draw", lambda _figure, _runs, _names, view: views.append(view))
     csv = shutil.copy(ORIGINAL, tmp_path / "pong.csv")
     flags = "--fields meanq --phases test --x hours --smooth 2 --reference true --title mine"
     main([str(csv), *flags.split()])

@@ -19,6 +19,7 @@ import matplotlib.image
 import numpy as np
 import psutil
 import pytest
+from matplotlib.figure import Figure
 
 from simple_dqn import main, sweep
 from simple_dqn.command_line import read
@@ -427,17 +428,21 @@ def test_csvs_that_exist_are_compared(
 def test_the_figure_has_the_curves_of_each_game_and_the_measures(two: list[SweepRun], make_run: Make) -> None:
     found = measured(Comparison(two))
     assert (found["plain", "mean"], found["double", "mean"]) == (2, 22)
-    curves, measures = Comparison(two).plot().panels
-    plain, double = curves.lines
-    assert (curves.title, plain.x.tolist()) == ("Pong", [40, 80])
-    assert (plain.values.tolist(), double.values.tolist()) == ([2, 2], [12, 22])
-    assert double.low is not None
-    assert double.low.tolist() == [11, 21]
-    assert measures.rows == ("interquartile mean", "mean")
-    assert [(line.label, len(line.x)) for line in measures.lines] == [("plain", 3)] * 2 + [("double", 3)] * 2
+    figure = Figure(layout="constrained")
+    Comparison(two).draw(figure)
+    curves, measures = figure.axes
+    assert curves.get_title() == "Pong"
+    lines = [np.array(line.get_data()).tolist() for line in curves.lines]
+    assert lines == [[[40, 80], [2, 2]], [[40, 80], [12, 22]]]  # plain, double
+    assert curves.collections[1].get_datalim(curves.transData).intervaly.tolist() == [11, 23]  # the range
+    assert [text.get_text() for text in measures.get_yticklabels()] == ["interquartile mean", "mean"]
+    intervals = [(line.get_label(), len(line.get_path())) for line in measures.lines]
+    assert intervals == [("plain", 3)] * 2 + [("double", 3)] * 2
     games = [*SCORES][:8]  # all before Pong
     others = [make_run(game, 1, setting, test=[20, 30]) for game in games for setting in ("plain", "double")]
-    titles = [panel.title for panel in Comparison([*two, *others]).plot().panels]
+    figure.clear()
+    Comparison([*two, *others]).draw(figure)
+    titles = [axes.get_title() for axes in figure.axes]
     assert titles == [*(game.replace("_", " ").title() for game in games), "Scores: test epoch 2"]
 
 

@@ -228,5 +228,6 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
     if not comparison.members:
         raise UserError("; ".join(str(comparison).splitlines()))
     if png:
-        plot.write(comparison.plot(), png)
+        with plot.picture(png) as figure:
+            comparison.draw(figure)
     print(comparison)

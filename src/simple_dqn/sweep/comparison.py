@@ -7,9 +7,8 @@ Statistical Precipice", arXiv:2108.13264). A measure maps an array [B, runs] for
 import csv
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,12 @@ from numpy.typing import NDArray
 from simple_dqn.errors import printable
 from simple_dqn.evaluation import SCORES, SOURCE, human_normalized
 from simple_dqn.files import replacing
-from simple_dqn.plot import AXES, Axis, Line, Panel, Plot, View, make_plot, title, write
+from simple_dqn.plot import AXES, View, add_frame, add_legends, draw_field, grid, picture, title
 from simple_dqn.statistics.csv_file import RunData
 from simple_dqn.sweep.pool import Member, SweepRun
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 # log₁₀(1 + median %) of 57 games is about the sum of these times log₁₀(1 + %) (Aitchison et al. 2022,
@@ -125,21 +127,26 @@ class Comparison:
             )
         return "\n".join(map(printable, lines if self.members else ["No run can be compared", *lines[1:]]))
 
-    def plot(self) -> Plot:
-        """Return the figure: the curves of the first eight games, and the measures with their intervals."""
-        settings, scores, panels = list(dict.fromkeys(one for one, *_ in self.estimates)), [], []
+    def draw(self, figure: "Figure") -> None:
+        """Draw the curves of the first eight games, and the measures with their intervals."""
+        settings, games = list(dict.fromkeys(one for one, *_ in self.estimates)), self.games[:8]
+        *panels, measures = grid(figure, len(games) + 1)
+        view = View(phases=(self.phase,), axis=AXES["steps"])
+        for game, axes in zip(games, panels, strict=True):
+            runs = [one.data for one in self.members if one.data and one.game == game]
+            draw_field(axes, "average_reward", runs, settings, view, title([game]))
         for setting, name, one in self.estimates:
             place, row = settings.index(setting), list(MEASURES).index(name)
-            x = np.array([one.value] if one.low is None else [one.low, one.value, one.high], np.float64)
-            height = np.full(len(x), row + 0.16 * (place - (len(settings) - 1) / 2))
-            scores.append(Line(setting or "all runs", x, height, f"C{place % 10}", "solid", 2.0))
-        view = View(fields=("average_reward",), phases=(self.phase,), axis=AXES["steps"])
-        for game in self.games[:8]:
-            runs = [one.data for one in self.members if one.data and one.game == game]
-            panels.append(replace(make_plot(runs, settings, view).panels[0], title=title([game])))
-        axis = Axis(f"{self.unit}, with 95 % intervals", "")
-        panels.append(Panel(f"Scores: {self.span}", tuple(scores), axis, rows=tuple(MEASURES)))
-        return Plot(tuple(settings), tuple(panels))
+            x = [end for end in (one.low, one.value, one.high) if end is not None]
+            height = row + 0.16 * (place - (len(settings) - 1) / 2)
+            measures.plot(
+                x, [height] * len(x), label=setting or "all runs", color=f"C{place % 10}", linewidth=2.0,
+                marker="o", markersize=4, markevery=[len(x) // 2],
+            )  # fmt: skip
+        add_frame(measures, f"Scores: {self.span}", f"{self.unit}, with 95 % intervals")
+        measures.set_yticks(range(len(MEASURES)), list(MEASURES))
+        measures.invert_yaxis()
+        add_legends(figure, len(settings))
 
 
 def scored(runs: Sequence[RunData]) -> tuple[str, range, list[float | None]]:
@@ -178,13 +185,14 @@ class Report:
 
     def write(self) -> str:
         """Write `comparison.csv` and `comparison.png`, and return the comparison as text."""
-        comparison, picture = Comparison(self._runs), self._folder / "comparison.png"
+        comparison, path = Comparison(self._runs), self._folder / "comparison.png"
         if not comparison.members:
             return str(comparison)
-        with replacing(picture.with_suffix(".csv")) as beside, beside.open("w", newline="") as file:
+        with replacing(path.with_suffix(".csv")) as beside, beside.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(comparison.rows())
-        write(comparison.plot(), picture)
-        return f"{comparison}\nFigure: {picture}"
+        with picture(path) as figure:
+            comparison.draw(figure)
+        return f"{comparison}\nFigure: {path}"
 
 
 def _line_of(run: SweepRun) -> str:
