@@ -328,9 +328,9 @@ class DeepQNetwork:
 
     def returns(self, rewards: Floats, terminals: Mask, starts: Mask, values: Floats) -> Floats:
         """Return the targets of the T steps of a rollout, float32 [T, E]; see `lambda_returns`."""
-        config, clipped = self._config, rewards.clip(self._config.min_reward, self._config.max_reward)
-        rates = config.discount_rate, config.trace_decay
-        return lambda_returns(clipped, terminals, starts, values, *rates)
+        config = self._config
+        clipped = rewards.clip(config.min_reward, config.max_reward)
+        return lambda_returns(clipped, terminals, starts, values, config.discount_rate, config.trace_decay)
 
     def take_outcomes(self) -> list[UpdateOutcome]:
         """Return the outcome of each update since the last call; waits for the last update."""

@@ -267,8 +267,9 @@ def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> No
         UserError: They differ; the message names the flags to give.
     """
     theirs = {name: np.shape(cast(Any, values)) for name, values in arrays.items()}
-    for name, shape in {**theirs, **{name: tuple(values.shape) for name, values in tensors.items()}}.items():
-        if name not in tensors or theirs.get(name) != shape:
+    ours = {name: tuple(values.shape) for name, values in tensors.items()}
+    for name in theirs | ours:
+        if theirs.get(name) != ours.get(name):
             raise UserError(
                 f"the snapshot is of a network with other layers than this one ({name}): give the game and "
                 f"{', '.join(f'--{flag}' for flag in (*NETWORK_SHAPE, 'atoms', 'quantiles'))} as in training"

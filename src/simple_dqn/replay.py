@@ -60,14 +60,8 @@ class ReplayMemory:
     ) -> None:  # fmt: skip
         """Create an empty memory of E = `games`; the system allocates its pages as it fills.
 
-        Args:
-            config: The settings; `rules.check` requires room for `history_length` + `n_step` rows.
-            games: E.
-            screen_shape: Height and width of a screen, in pixels; or the shape of other observations.
-            discount_rate: γ.
-            rng: The random stream of the sampling.
-            screens: Stores the screens, `config.rows(games)` of each game; None: as `config` says.
-            log: Called with each step that is added.
+        `discount_rate` is γ, and `rng` the random stream of the sampling. `screens` stores the screens,
+        `config.rows(games)` of each game; None: as `config` says. `log` is called with each step added.
 
         Raises:
             UserError: This machine has too little memory.
@@ -242,14 +236,12 @@ class CompressedScreens(HostScreens):
         self._games = games
         self._size = math.prod(screen_shape) * observation_dtype(screen_shape).itemsize  # bytes
         self._blocks = [b""] * (rows * games)  # [T * E], LZ4 blocks; empty: none yet
-        self._block_bytes = 0  # of all blocks
         self._unchecked_bytes = CHECK_BYTES  # of the blocks since the latest look at the free memory
-        self._held = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes of the screens so far, and of the full list of them."""
-        return self._block_bytes + OBJECT * self._held + ENTRY * len(self._blocks)
+        return ENTRY * len(self._blocks) + sum(OBJECT + len(block) for block in self._blocks if block)
 
     def write(self, row: int, screens: Screens | DeviceStates) -> None:
         """Store `screens` uint8 [E, H, W] as `row`; a UserError says that memory runs short."""
@@ -259,13 +251,12 @@ class CompressedScreens(HostScreens):
             if self._unchecked_bytes > CHECK_BYTES:
                 self._unchecked_bytes = 0
                 if (available := available_memory()) < RESERVED:
+                    held = sum(map(bool, self._blocks))
                     raise UserError(
-                        f"the replay memory takes {gigabytes(self.nbytes)} for {self._held} of "
+                        f"the replay memory takes {gigabytes(self.nbytes)} for {held} of "
                         f"{len(self._blocks)} experiences and this machine has {gigabytes(available)} left: "
                         "lower --replay_size"
                     )
-            self._held += not self._blocks[index]
-            self._block_bytes += len(block) - len(self._blocks[index])
             self._blocks[index] = block
 
     def gather(self, windows: Indices, hidden: Mask | None) -> States:

@@ -87,7 +87,6 @@ class Run:
         self, agent: Agent, tester: Tester | None, statistics: Statistics, saver: Saver | None,
         config: Config, interrupt: Interrupt, schedule: SerialSchedule,
     ) -> None:  # fmt: skip
-        """Set up a run that has not begun; without tests it needs no `tester`."""
         self.agent = agent
         self.phase = Phase("random", 0)
         agent.count_from(config.run.start_epoch * config.run.train_steps)
@@ -100,8 +99,7 @@ class Run:
     def begin(self, refill: bool = False) -> None:
         """Fill the replay memory, then train and test up to the last epoch or an interrupt.
 
-        Args:
-            refill: Whether the memory is filled by the agent's policy, which a snapshot had, not at random.
+        With `refill` the agent's own policy, which a snapshot had, fills it instead of random play.
         """
         self._statistics.begin()  # fails if another run writes the CSV, before files are renamed
         if self._saver:
@@ -143,11 +141,10 @@ class Run:
     def close(self) -> None:
         """Finish writing checkpoints, and close files and games, each also where closing another fails."""
         with ExitStack() as stack:  # which closes the last one first
-            for part in (self._saver, self._tester):
+            games = self.agent.player.environment
+            for part in (self._saver, self._tester, games, self._schedule, self._statistics):
                 if part:
                     stack.callback(part.close)
-            for close in (self.agent.player.environment.close, self._schedule.close, self._statistics.close):
-                stack.callback(close)
 
     def get_state(self, games: bool = True) -> CheckpointState:
         """Return the state for a checkpoint, without the experience in the replay memory."""
@@ -201,11 +198,10 @@ class Run:
             self.phase = self.phase.next(self._config)
         try:
             while not self._is_over():
-                phase = self.phase
-                for steps in self._loop_of(phase):
+                for steps in self._loop():
                     if self._is_end_at_safe_point(steps):
                         break
-                self._end_loop(phase)
+                self._end_loop()
         except UserError as error:
             remedy = ": lower --learning_rate" if isinstance(error, DivergedError) else ""
             resume_hint = self._saver.resume_hint() if self._saver else ""
@@ -213,9 +209,9 @@ class Run:
         if self._saver:
             self._saver.require_snapshots()
 
-    def _loop_of(self, phase: Phase) -> Iterator[int]:
-        """Return the loop over the steps of `phase` that are left."""
-        length = phase.length(self._config)
+    def _loop(self) -> Iterator[int]:
+        """Return the loop over the steps of the phase that are left."""
+        phase, length = self.phase, self.phase.length(self._config)
         left = length - phase.done
         if phase.done:
             self._statistics.on_phase_resume(length)
@@ -246,37 +242,36 @@ class Run:
         if self._saver and not self._interrupt.requested:
             games = self._tester.games if self._tester and phase.name == "test" else 1
             # At the end of the phase a checkpoint follows anyway.
-            if self._saver.is_due(before, phase.done, games) and not self._is_complete(phase):
+            if self._saver.is_due(before, phase.done, games) and not self._is_complete():
                 self.agent.check()
                 self._save_checkpoint()
         return self._interrupt.requested
 
-    def _end_loop(self, phase: Phase) -> None:
-        """Make a checkpoint after the steps of `phase`, all of them or those up to an interrupt."""
+    def _end_loop(self) -> None:
+        """Make a checkpoint after the steps of the phase, all of them or those up to an interrupt."""
         self.agent.check()
-        if self._is_complete(phase):
+        if self._is_complete():
             self._end_phase()
-            self.phase = phase.next(self._config)
+            self.phase = self.phase.next(self._config)
             self._save_checkpoint(wait=self._is_over())
             return
         # The resumed run goes on with this phase and replaces its row and its snapshot.
         state = deepcopy(self.get_state())
-        if phase.done and phase.name != "random":
+        if self.phase.done and self.phase.name != "random":
             self._end_phase(complete=False)
         self._save_checkpoint(wait=True, state=state)
 
-    def _is_complete(self, phase: Phase) -> bool:
-        """Return whether all steps of `phase` were made."""
-        if phase.name == "test":
+    def _is_complete(self) -> bool:
+        """Return whether all steps of the phase were made."""
+        if self.phase.name == "test":
             return not self._tester or self._tester.board.complete
-        return phase.done >= phase.length(self._config)
+        return self.phase.done >= self.phase.length(self._config)
 
     def _save_checkpoint(self, wait: bool = False, state: CheckpointState | None = None) -> None:
         """Make a checkpoint, which is written while training continues; `Agent.check` comes first.
 
-        Args:
-            wait: Wait until the checkpoint before it is written, rather than leave this one out.
-            state: What `get_state` returned a moment ago; None: the present state.
+        With `wait` it waits until the checkpoint before is written, rather than leave this one out. `state`
+        is what `get_state` returned a moment ago; None: the present state.
         """
         if self._saver:
             held = self.agent.memory.count // self.agent.games

@@ -149,8 +149,8 @@ class Uniform:
 
     uses_errors = False  # whether `set_errors` has an effect
 
-    def __init__(self, ring: Ring, _config: MemoryConfig) -> None:
-        self._ring = ring
+    def __init__(self, ring: Ring, config: MemoryConfig) -> None:
+        self._ring, self._config = ring, config
 
     def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
         """Sample B = `count` transitions with replacement, after `_steps` training steps over all games.
@@ -197,7 +197,6 @@ class Shuffled(Uniform):
 
     def __init__(self, ring: Ring, config: MemoryConfig) -> None:
         super().__init__(ring, config)
-        self._rows = config.rollout_steps
         self._written = 0  # rows of the ring at the latest draw
         self._order: Ids = np.empty(0, np.int64)  # of the transitions to take next
 
@@ -207,7 +206,7 @@ class Shuffled(Uniform):
             self._order, self._written = np.empty(0, np.int64), self._ring.written
         while len(self._order) < count:
             numbers = self._ring.transitions()
-            numbers = numbers[numbers >= (self._ring.written - self._rows) * self._ring.games]
+            numbers = numbers[numbers >= (self._ring.written - self._config.rollout_steps) * self._ring.games]
             if not numbers.size:
                 raise no_transition(self._ring)
             self._order = np.concatenate((self._order, rng.permutation(numbers)))
@@ -226,7 +225,6 @@ class Prioritized(Uniform):
 
     def __init__(self, ring: Ring, config: MemoryConfig) -> None:
         super().__init__(ring, config)
-        self._config = config
         self._tree = SumTree(ring.size)
         self._greatest = FIRST_PRIORITY
         self._first = self._end = 0  # the numbers that have a mass, unless excluded
