@@ -248,8 +248,7 @@ class Config:
         Of several layers the later ones win. A `Share` becomes a number of steps or updates: of the run as
         long as it is now, not as it may become.
         """
-        flags = self.flags()
-        flags |= layered(*layers, below=flags)
+        flags = layered(self.flags(), *layers)
         steps = flags["epochs"] * flags["train_steps"]
         lengths = {"steps": steps, "updates": steps // flags["train_frequency"] * flags["train_repeat"]}
         groups: dict[str, dict[str, Any]] = {}
@@ -308,24 +307,23 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> str:
     return f"unknown {kind} {word}" + (f": did you mean {dashes}{near[0]}?" if {*near} & {*known} else "")
 
 
-def layered(*layers: Mapping[str, Any], below: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of all layers, of which later ones win, with `BOOLEANS` as today's choices.
 
-    A boolean that is false removes a choice if it is that of a lower layer, or of the settings `below` all.
+    A boolean that is false removes a choice if it is that of a lower layer.
 
     Raises:
         UserError: Two settings of a layer make different choices.
     """
     result: dict[str, Any] = {}
     for layer in layers:
-        under = {**(below or {}), **result}
         kept = {name for name in AUTO if layer.get(name) == "auto"}
         now = {name: value for name, value in layer.items() if name not in {*BOOLEANS, *kept}}
         for name, (choice, word) in {**BOOLEANS, "rollout_steps": ("schedule", "rollouts")}.items():
             if layer.get(name) and now.setdefault(choice, word) != word:
                 both = f"--{name} {as_word(layer[name])} and --{choice} {now[choice]}"
                 raise UserError(f"{both} exclude each other: give one of them")
-            if name in layer and not layer[name] and under.get(choice) == word:
+            if name in layer and not layer[name] and result.get(choice) == word:
                 now.setdefault(choice, SETTINGS[choice]["default"])
         if now.get("schedule", "rollouts") != "rollouts":
             now["rollout_steps"] = 0
@@ -378,29 +376,29 @@ LARGEST, MOST_WHOLE = 3e38, 10**18  # numbers that float32 and int64 have
 YES, NO = ("yes", "true", "t", "1"), ("no", "false", "f", "0")
 
 
-def number(kind: Any, word: str, **limits: Any) -> Any:
+def number(kind: Any, word: str, minimum: float = -INF, maximum: float = INF, **more: Any) -> Any:
     """Return `word` as an int or float within the limits of `option`, or raise ArgumentTypeError."""
-    least, most, above = (limits.get(*one) for one in (("minimum", -INF), ("maximum", INF), ("above", -INF)))
-    endless = limits.get("endless")
-    most = min(most, MOST_WHOLE) if kind is int and not endless else most
+    above, endless = more.get("above", -INF), more.get("endless", False)
+    most = min(maximum, MOST_WHOLE) if kind is int and not endless else maximum
     shown = word if len(word) <= 40 else f"{word[:40]}..."
     try:
-        value = float(word)
-        whole = kind is int and (int(word) if re.fullmatch(r"[+-]?[\d_]+", word.strip()) else int(value))
-        exact = kind is not int or float(whole) == value
+        result = value = float(word)
+        if kind is int:
+            result = int(word) if re.fullmatch(r"[+-]?[\d_]+", word.strip()) else int(value)
+        exact = float(result) == value  # false for a fraction, and for NaN
     except (ValueError, OverflowError):
         exact = False
-    if not exact or math.isnan(value):
-        words = ("a whole number" if kind is int else "a number", *limits.get("choices", ()))
+    if not exact:
+        words = ("a whole number" if kind is int else "a number", *more.get("choices", ()))
         raise ArgumentTypeError(f"{shown!r} is not {' or '.join(words)}")
     if kind is float and abs(value) > LARGEST and not endless:
         raise ArgumentTypeError(f"{shown} is not finite or too large: give a smaller number")
-    if value < least or (value <= above and not endless):
-        allowed = f"at least {least:g}" if value < least else f"more than {above:g}"
+    if value < minimum or (value <= above and not endless):
+        allowed = f"at least {minimum:g}" if value < minimum else f"more than {above:g}"
         raise ArgumentTypeError(f"{shown} is too small: give {allowed}")
     if value > most:
         raise ArgumentTypeError(f"{shown} is too large: give at most {most:g}")
-    return whole if kind is int else value
+    return result
 
 
 def yes_or_no(word: str, others: Sequence[str] = ()) -> bool:

@@ -1,6 +1,5 @@
 """Rules about settings: which exclude each other, and which a resume must not change."""
 
-import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -43,7 +42,7 @@ def complaints(config: Config) -> Iterator[str]:
     """Yield a message for each contradiction between settings."""
     words = {name: as_word(value).removesuffix(".0") for name, value in config.flags().items()}
     f = SimpleNamespace(**config.flags())
-    for broken, complaint in itertools.chain(_exclusions(f), _requirements(f)):
+    for broken, complaint in [*_exclusions(f), *_requirements(f)]:
         if broken:
             yield re.sub(r"--(\w+)=", lambda flag: f"--{flag[1]} {words[flag[1]]}", complaint)
 
