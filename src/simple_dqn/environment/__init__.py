@@ -140,7 +140,7 @@ def game_name(config: EnvironmentConfig) -> str:
         UserError: There is no such game.
     """
     if config.environment == "ale":
-        return atari.game_name(config.game)
+        return atari.locate(config.game)[1]
     return "catch" if config.environment == "catch" else config.game.replace("/", "_")
 
 
