@@ -85,11 +85,11 @@ def gpu(_folder: Path) -> Finding:
 
 def roms(_folder: Path) -> Finding:
     """Check the MD5 sums of ale-py's ROMs."""
-    from simple_dqn.environment.atari import game_name, known_games
+    from simple_dqn.environment.atari import known_games, locate
 
     for game in known_games():
         try:
-            game_name(game)
+            locate(game)
         except UserError as error:
             return "error", f"{error}; install ale-py again: {REINSTALL}; unset ALE_ROMS_DIR if it is set"
     return "ok", f"{len(known_games())} games of ale-py, each with the correct MD5"

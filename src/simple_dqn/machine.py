@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,10 +64,9 @@ def control_group_cores(membership: Path = MEMBERSHIP, groups: Path = GROUPS) ->
 
 def idle_cores(seconds: float = 0.2) -> int:
     """Return the number of usable cores that are idle more than half of the next `seconds`."""
-    before = busy_seconds()
-    time.sleep(seconds)
-    busy = [after - before.get(core, after) > seconds / 2 for core, after in busy_seconds().items()]
-    return min(busy.count(False), usable_cores())
+    usable, shares = core_numbers(), psutil.cpu_percent(seconds, percpu=True)
+    idle = [core for core, percent in enumerate(shares) if core in usable and percent <= 50]
+    return min(len(idle), usable_cores())
 
 
 def core_numbers() -> set[int]:
@@ -76,12 +74,6 @@ def core_numbers() -> set[int]:
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))
-
-
-def busy_seconds() -> dict[int, float]:
-    """Return the busy seconds of each usable core so far, over all processes."""
-    times, usable = psutil.cpu_times(percpu=True), core_numbers()
-    return {core: sum(t) - t.idle - getattr(t, "iowait", 0) for core, t in enumerate(times) if core in usable}
 
 
 def require_display(advice: str) -> None:

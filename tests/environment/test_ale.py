@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, Watcher, as_played, make
-from simple_dqn.environment.atari import AtariGame, find_rom, game_name, game_of, known_games
+from simple_dqn.environment.atari import AtariGame, find_rom, game_of, known_games, locate
 from simple_dqn.environment.interface import draws_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
@@ -389,7 +389,7 @@ def test_a_name_or_stem_is_a_shipped_rom(name: str, caplog: Logs, tmp_path: Path
     with caplog.at_level(logging.INFO):
         assert find_rom(name) == shipped("pong")
     assert str(shipped("pong")) in caplog.text
-    assert game_name(name) == "pong"
+    assert locate(name)[1] == "pong"
 
 
 def test_a_file_that_exists_is_used_and_known_by_its_content(tmp_path: Path, caplog: Logs) -> None:
@@ -398,7 +398,7 @@ def test_a_file_that_exists_is_used_and_known_by_its_content(tmp_path: Path, cap
     with caplog.at_level(logging.INFO):
         assert find_rom(str(path)) == path
     assert str(path) in caplog.text
-    assert game_name(str(path)) == "space_invaders"
+    assert locate(str(path))[1] == "space_invaders"
     environment = make(EnvironmentConfig(game=str(path)), [stream(0, "environment")], training=False)
     assert environment.name == "space_invaders"
     assert environment.reset().screens.any()

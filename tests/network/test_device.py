@@ -84,10 +84,9 @@ def test_one_core_needs_no_look_at_the_others_and_a_busy_one_is_not_idle(monkeyp
     with ThreadPoolExecutor(1, initializer=DeepQNetwork.use_one_thread) as actor:
         assert actor.submit(torch.get_num_threads).result() == 1
         assert torch.get_num_threads() == 2
-    looks = iter([{0: 5.0, 1: 7.0, 2: 1.0}, {0: 5.15, 1: 7.05, 2: 1.0}])
-    monkeypatch.setattr(machine, "busy_seconds", lambda: next(looks))
+    monkeypatch.setattr("psutil.cpu_percent", lambda _seconds, percpu: [75.0, 25.0, 0.0, 0.0])
+    monkeypatch.setattr(machine, "core_numbers", lambda: {0, 1, 2})
     monkeypatch.setattr(machine, "usable_cores", lambda: 3)
-    monkeypatch.setattr("time.sleep", lambda _: None)
     assert machine.idle_cores(0.2) == 2
 
 

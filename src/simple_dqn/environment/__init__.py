@@ -124,23 +124,16 @@ def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...]
 
 
 def is_atari(config: EnvironmentConfig) -> bool:
-    """Return whether the game is one of ALE's, by whichever environment it is played.
-
-    Raises:
-        UserError: There is no such game.
-    """
-    by_id = config.environment == "gym" and _module(config.environment).is_atari(config)
-    return config.environment == "ale" or bool(by_id)
+    """Return whether the game is one of ALE's, by name or by id, or raise UserError if there is none."""
+    if config.environment == "gym":
+        return bool(_module("gym").is_atari(config))
+    return config.environment == "ale"
 
 
 def game_name(config: EnvironmentConfig) -> str:
-    """Return the name of the game that `config` describes, fit for file names, without loading it.
-
-    Raises:
-        UserError: There is no such game.
-    """
+    """Return the name of the game of `config`, fit for file names, or raise UserError if there is none."""
     if config.environment == "ale":
-        return atari.game_name(config.game)
+        return atari.locate(config.game)[1]
     return "catch" if config.environment == "catch" else config.game.replace("/", "_")
 
 

@@ -44,26 +44,10 @@ def known_games() -> list[str]:
 
 @functools.cache  # the games for training and those for tests are of one ROM: the log names it once
 def find_rom(game: str) -> Path:
-    """Return the ROM file of `game`: a path that exists, else a game whose name is the path's stem.
-
-    So `roms/pong.rom` and `pong` both find ale-py's own ROM where there is no such file.
-    The log says which file was taken.
-
-    Raises:
-        UserError: There is neither such a file nor such a game, or the file is no ROM that ALE can play.
-    """
+    """Return the ROM file of `game`, as `locate` finds it; the log says which file was taken."""
     path, _, _ = locate(game)
     logger.info("ROM file: %s", path)
     return path
-
-
-def game_name(game: str) -> str:
-    """Return the canonical name, such as `space_invaders`, of a game given by a path or a name.
-
-    Raises:
-        UserError: As `find_rom`.
-    """
-    return locate(game)[1]
 
 
 def game_of(run: str) -> str | None:
@@ -85,10 +69,13 @@ def _stem(path: Path) -> str:
 
 
 def locate(game: str) -> tuple[Path, str, str]:
-    """Return the ROM file of `game`, the game's name, and the MD5 by which ALE and results identify a ROM.
+    """Return the ROM file of `game`, its name, such as `space_invaders`, and the MD5 that identifies the ROM.
+
+    The file is the path `game`, if it exists, else that of a game whose name is the path's stem. So
+    `roms/pong.rom` and `pong` both find ale-py's own ROM where there is no such file.
 
     Raises:
-        UserError: As `find_rom`.
+        UserError: There is neither such a file nor such a game, or the file is no ROM that ALE can play.
     """
     path, stem, known = Path(game), _stem(Path(game)), known_games()
     if not game or kind_of(path) == "other":

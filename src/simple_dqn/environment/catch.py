@@ -64,13 +64,11 @@ class CatchGame(Game):
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned."""
-        self._ball_row, self._ball_column, self._paddle = (
-            state[name] for name in ("ball_row", "ball_column", "paddle")
-        )
-        columns = self._ball_column, self._paddle
-        whole = all(type(place) is int for place in (self._ball_row, *columns))
-        if not (whole and self._ball_row in range(ROWS) and {*columns} <= set(range(COLUMNS))):
-            raise ValueError("the ball or the paddle is outside of the screen")
+        for name, places in {"ball_row": ROWS, "ball_column": COLUMNS, "paddle": COLUMNS}.items():
+            if type(state[name]) is not int or state[name] not in range(places):
+                raise ValueError("the ball or the paddle is outside of the screen")
+        self._ball_row, self._ball_column = state["ball_row"], state["ball_column"]
+        self._paddle = state["paddle"]
         super().set_state(state)
 
 

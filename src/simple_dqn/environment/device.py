@@ -200,11 +200,7 @@ class DeviceGames(Environment):
         return {"name": self.name, "games": games, "ended": state["stand"][:, STAND.ENDED] == 1}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned.
-
-        Raises:
-            UserError: The state is of another game, of another number of games, or of ALE's.
-        """
+        """Restore what `get_state` returned, no state of ALE's; see `Environment.set_state`."""
         self.check(state)
         games = [state["games"][str(i)] for i in range(self.games)]
         if "stand" not in games[0]:

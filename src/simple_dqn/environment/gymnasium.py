@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
 MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of gray levels
-MOST_POINTS, BEYOND = float(np.finfo(np.float32).max), "beyond float32 (±3.4e38)"
+MOST_POINTS = float(np.finfo(np.float32).max)
 MOST_ACTIONS = 10_000
 KEY = re.compile(r"[\w .:-]{1,100}")  # of a dict in a checkpoint
 SMALL = 32  # the longest side of an image whose channels are taken as they are
@@ -50,7 +50,7 @@ gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
 
 def is_image(space: Any) -> bool:
     """Return whether elements of `space` are images, as `IMAGE_SHAPES` says."""
-    if not isinstance(space, Box) or len(space.shape) not in (2, 3) or 0 in space.shape:
+    if not isinstance(space, Box) or len(space.shape) not in (2, 3):
         return False
     sides = space.shape
     if len(sides) == 3:
@@ -129,29 +129,29 @@ class GymnasiumGame(Game):
         if not isinstance(env.action_space, Discrete):
             found = in_short(env.action_space)
             raise UserError(f"{name} has no discrete actions but {found}: choose another")
-        methods = [getattr(env, method, None) for method in ("get_state", "set_state", "get_action_meanings")]
-        self.can_save = env is env.unwrapped and callable(methods[0]) and callable(methods[1])
+        saves = all(callable(getattr(env, method, None)) for method in ("get_state", "set_state"))
+        self.can_save = env is env.unwrapped and saves
         self._first_action = int(env.action_space.start)
         numbers = range(int(env.action_space.n))
         if len(numbers) > MOST_ACTIONS:
             why = f"more than {MOST_ACTIONS:,}, and the network has an output for each"
             raise UserError(f"{name} has {len(numbers):,} actions, {why}: choose another")
-        names = methods[2]() if methods[2] else numbers
+        name_actions = getattr(env, "get_action_meanings", None)
+        names = name_actions() if name_actions else numbers
         self.action_names = tuple(map(str, names if len(names) == len(numbers) else numbers))
         rate = env.metadata.get("render_fps")
         if isinstance(rate, float | int) and 0.1 <= rate <= 1000:
             self.frames_per_second = float(rate)
         self._space: Any = env.observation_space
+        observed = f"{name} observes {in_short(self._space)}"
         self.is_rendered = self._takes_numbers or not is_image(self._space)
         if self._takes_numbers:
             self._numbers, shape = self._space, shape_of_numbers(self._space)
             if shape is None:
-                wrong = f"--observation vector: {name} observes {in_short(self._space)}"
-                raise UserError(f"{wrong}: give --observation pixels")
+                raise UserError(f"--observation vector: {observed}: give --observation pixels")
             self.screen_shape = shape
         if not self.is_rendered or (self._takes_numbers and not self._watcher):
             return
-        observed = f"{name} observes {in_short(self._space)}"
         if "rgb_array" not in (env.metadata.get("render_modes") or ()):
             raise UserError(f"{observed}, no image, and has no render_mode rgb_array; {IMAGE_SHAPES}")
         self.close()  # before the next is opened: there may be room for one only, as with a port
@@ -171,11 +171,7 @@ class GymnasiumGame(Game):
         self._show(answer[0], 0.0, screen)
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
-        """Hold `action` for `frame_skip` frames, or until the game ends.
-
-        Raises:
-            UserError: The environment fails, or an observation or a reward is not one that it may return.
-        """
+        """Hold `action` for `frame_skip` frames, or until the game ends; see `Game.act`."""
         total = 0.0
         for left in reversed(range(self._frame_skip)):
             self._frames += 1
@@ -197,10 +193,10 @@ class GymnasiumGame(Game):
             numeric = isinstance(observation, np.ndarray) and observation.dtype.kind in "biuf"
             alike = numeric and observation.shape == self._numbers.shape
             if not (alike and np.abs(observation).max() <= MOST_POINTS):
-                found, wanted = in_short(observation), f"finite numbers {self._numbers.shape}"
+                wrong = f"{self._where()}: the observation is {in_short(observation)}"
                 if alike and np.isfinite(observation).all():
-                    raise UserError(f"{self._where()}: the observation is {found}, {BEYOND}: scale it")
-                raise UserError(f"{self._where()}: the observation is {found}, not {wanted}: make them agree")
+                    raise UserError(f"{wrong}, beyond float32 (±3.4e38): scale it")
+                raise UserError(f"{wrong}, not finite numbers {self._numbers.shape}: make them agree")
             screen[...] = to_numbers(observation, self.screen_shape)
             if not self._watcher:
                 return
@@ -254,27 +250,18 @@ def take(env: Any, action: int) -> tuple[Any, float, bool, bool]:
 
 
 def open_env(spec: EnvSpec, **arguments: Any) -> Any:
-    """Return the environment of `spec` as it is, without the checks and the time limit that Gymnasium adds.
-
-    Raises:
-        UserError: It fails.
-    """
+    """Return the environment of `spec` without Gymnasium's checks and time limit, or raise UserError."""
     if spec.entry_point in ATARI and spec.kwargs.get("game") not in known_games():
         # ALE would end the whole process.
         raise UserError(f"{spec.id} cannot be opened: register it with a game such as pong")
-    arguments |= {"max_episode_steps": -1, "disable_env_checker": True}
-    bare = replace(spec, order_enforce=False)
+    bare = replace(spec, max_episode_steps=None, order_enforce=False, disable_env_checker=True)
     return call_foreign(f"{spec.id} cannot be opened: make()", gymnasium.make, bare, **arguments)
 
 
 def open_game(
     config: EnvironmentConfig, stream: np.random.Generator, training: bool, watcher: Watcher | None
 ) -> Game:
-    """Return the Gymnasium environment `config.game`: an `AtariGame` if it is ale-py's.
-
-    Raises:
-        UserError: There is no such environment, it has no discrete actions, or it cannot be seen.
-    """
+    """Return the Gymnasium environment `config.game`: an `AtariGame` if it is ale-py's."""
     if not is_atari(config):
         return GymnasiumGame(config, stream, watcher)
     rom = ale_py.roms.get_rom_path(find_spec(config).kwargs["game"])
@@ -284,11 +271,7 @@ def open_game(
 
 
 def check(config: EnvironmentConfig) -> None:
-    """Open the environment `config.game`, which is not Atari's, once, and close it; log how it is observed.
-
-    Raises:
-        UserError: As `GymnasiumGame`.
-    """
+    """Open and close `config.game`, no Atari game, for the errors of `GymnasiumGame`; log how it is seen."""
     with closing(GymnasiumGame(config, np.random.default_rng(0))) as game:
         if game.is_rendered and config.observation != "vector":
             logger.info("%s observes no image: the screens are what render() draws", game.name)
@@ -317,11 +300,7 @@ def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...]
 
 
 def is_atari(config: EnvironmentConfig) -> bool:
-    """Return whether the id `config.game` is one that ale-py registers, or one like these.
-
-    Raises:
-        UserError: There is no such environment.
-    """
+    """Return whether the id `config.game` is one that ale-py registers, or like these; see `find_spec`."""
     spec, plain_pong = find_spec(config), gymnasium.registry["ALE/Pong-v5"]
     return (
         spec.entry_point == plain_pong.entry_point

@@ -18,7 +18,6 @@ import traceback
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from itertools import pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
@@ -33,7 +32,6 @@ from simple_dqn.types import Actions, CheckpointState, Step, observation_dtype
 
 # Opens the games of one process, at the top of a module: settings, a stream for each game, and `training`.
 OpenGames: TypeAlias = Callable[[EnvironmentConfig, Sequence[np.random.Generator], bool], Environment]
-Worker: TypeAlias = tuple["subprocess.Popen[bytes]", Connection]  # a process that plays games
 
 # Not multiprocessing's own way to start a process, which would import the program's main module there,
 # and PyTorch with it.
@@ -76,17 +74,16 @@ class ProcessVector(Environment):
         """
         self.games = len(streams)
         bounds = [i * self.games // config.processes for i in range(config.processes + 1)]
-        self._blocks = [slice(*pair) for pair in pairwise(bounds)]
         self._workers: list[Worker] = []
         # Also called at the end of the program, if `close` was not.
         self._end = weakref.finalize(self, end, self._workers)
         memory = os.memfd_create("simple_dqn games")
         try:
-            for block in self._blocks:
-                self._workers.append(start(memory, title(block)))
+            for block in map(slice, bounds, bounds[1:]):
+                worker = Worker(block, memory)
+                self._workers.append(worker)
                 settings = config.unseen() if block.start else config
-                task = (open_games, (settings, streams[block], training), block, self.games, memory)
-                send(self._workers[-1], task)
+                worker.send((open_games, (settings, streams[block], training), block, self.games, memory))
             for name, fact in zip(FACTS, self._answers()[0], strict=True):
                 setattr(self, name, fact)
             self._shared = shared_steps(memory, self.games, self.screen_shape)
@@ -127,9 +124,10 @@ class ProcessVector(Environment):
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned, with any number of processes; see `Environment.set_state`."""
         self.check(state)
-        for worker, block in zip(self._workers, self._blocks, strict=True):
+        for worker in self._workers:
+            block = worker.block
             games = {str(i - block.start): state["games"][str(i)] for i in range(block.start, block.stop)}
-            send(worker, ("set_state", {**state, "games": games, "ended": state["ended"][block]}))
+            worker.send(("set_state", {**state, "games": games, "ended": state["ended"][block]}))
         self._answers()
 
     def close(self) -> None:
@@ -140,12 +138,12 @@ class ProcessVector(Environment):
     def _ask(self, command: str) -> list[Any]:
         """Let all processes carry out a command of `main`; return their answers."""
         for worker in self._workers:
-            send(worker, (command,))
+            worker.send((command,))
         return self._answers()
 
     def _answers(self) -> list[Any]:
         try:
-            return [answer(*pair) for pair in zip(self._workers, map(title, self._blocks), strict=True)]
+            return [worker.answer() for worker in self._workers]
         except Exception:
             self.close()
             raise
@@ -161,70 +159,67 @@ def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, ...]) -> 
     return np.ndarray(games, kinds, mmap.mmap(descriptor, games * kinds.itemsize))
 
 
-def title(block: slice) -> str:
-    """Return the name of a process in messages."""
-    return f"the process that plays games {block.start} to {block.stop - 1}"
+class Worker:
+    """A process that plays a block of neighboring games."""
 
+    def __init__(self, block: slice, memory: int) -> None:
+        """Start the process, which waits for its task, or raise UserError if the system allows no more."""
+        self.block = block
+        self.name = f"the process that plays games {block.start} to {block.stop - 1}"
+        self.connection, theirs = Pipe()
+        with theirs:
+            # Blocked until `main` handles them: signals to all processes of a run are for the first alone.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *sys.path],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(), memory),
+                    env={**os.environ, **ONE_THREAD},
+                    process_group=0,  # Ctrl-C in the terminal is not for this process
+                )
+            except OSError as error:
+                self.connection.close()
+                raise UserError(
+                    f"{self.name} cannot be started: {error.strerror}; lower --processes"
+                ) from None
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-def start(memory: int, name: str) -> Worker:
-    """Start a process, which waits for what to play, or raise UserError if the system allows no more."""
-    ours, theirs = Pipe()
-    with theirs:
-        # Blocked until `main` handles them: signals to all processes of a run are for the first alone.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    def send(self, message: object) -> None:
+        """Send the process its task or a command; `answer` must be called before the next."""
+        with suppress(ConnectionError):  # if the process is gone, `answer` will say so
+            self.connection.send(message)
+
+    def answer(self) -> Any:
+        """Wait until the process has carried out its command; return the answer, see `ProcessVector.step`."""
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *sys.path],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), memory),
-                env={**os.environ, **ONE_THREAD},
-                process_group=0,  # Ctrl-C in the terminal is not for this process
-            )
-        except OSError as error:
-            ours.close()
-            raise UserError(f"{name} cannot be started: {error.strerror}; lower --processes") from None
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return process, ours
+            result = self.connection.recv()
+        except (EOFError, ConnectionError):
+            code = self.wait()
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise LostError(f"{self.name} {how}: start again") from None
+        if isinstance(result, UserError):
+            raise result
+        if isinstance(result, RuntimeError):
+            raise RuntimeError(f"{self.name} failed:\n{result}")
+        return result
 
-
-def send(worker: Worker, message: object) -> None:
-    """Send a process its task or a command; `answer` must be called before the next."""
-    with suppress(ConnectionError):  # if the process is gone, `answer` will say so
-        worker[1].send(message)
-
-
-def answer(worker: Worker, name: str) -> Any:
-    """Wait until a process has carried out its command, and return the answer; see `ProcessVector.step`."""
-    try:
-        result = worker[1].recv()
-    except (EOFError, ConnectionError):
-        wait(worker)
-        code = worker[0].returncode
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise LostError(f"{name} {how}: start again") from None
-    if isinstance(result, UserError):
-        raise result
-    if isinstance(result, RuntimeError):
-        raise RuntimeError(f"{name} failed:\n{result}")
-    return result
-
-
-def wait(worker: Worker) -> None:
-    """Wait for the end of a process that was disconnected."""
-    try:
-        worker[0].wait(EXIT_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        worker[0].kill()
-        worker[0].wait()
+    def wait(self) -> int:
+        """Wait for the end of the process, which was disconnected, and return its exit code."""
+        try:
+            return self._process.wait(EXIT_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
 
 
 def end(workers: Sequence[Worker]) -> None:
     """End processes, all at once."""
-    for _, connection in workers:
-        connection.close()
     for worker in workers:
-        wait(worker)
+        worker.connection.close()
+    for worker in workers:
+        worker.wait()
 
 
 def main(descriptor: int) -> None:
