@@ -58,10 +58,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "vector": {
         "workers": 8, "discount_rate": 0.98, "replay_size": 100_000, "random_steps": 1000, "n_step": 3,
         "batch_size": 128, "target_rule": "double", "target_steps": 400, "average_updates": Share(5),
-        "dueling": True, "backend": "cpu", "threads": 1,
-        # With a smaller ε of Adam a solved game may be lost again (docs/notebook/2026-11.md).
-        "optimizer": "adam", "adam_epsilon": 1e-3, "learning_rate": 2e-3,
-        "learning_rate_end": 1e-5, "learning_rate_decay_updates": Share(100),
+        "dueling": True, "backend": "cpu", "threads": 1, "optimizer": "adam",
+        "adam_epsilon": 1e-3,  # with a smaller one, a solved game may be lost (docs/notebook/2026-11.md)
+        "learning_rate": 2e-3, "learning_rate_end": 1e-5, "learning_rate_decay_updates": Share(100),
         "exploration_decay_steps": Share(20), "exploration_rate_end": 0.02,
         "train_steps": 10_000, "test_steps": 0, "epochs": 10,
     },
