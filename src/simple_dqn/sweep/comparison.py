@@ -8,7 +8,7 @@ import csv
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from simple_dqn.files import replacing
 from simple_dqn.plot import AXES, View, add_frame, add_legends, draw_field, grid, picture, title
 from simple_dqn.statistics.csv_file import RunData
 from simple_dqn.sweep.pool import Member, SweepRun
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 # log₁₀(1 + median %) of 57 games is about the sum of these times log₁₀(1 + %) (Aitchison et al. 2022,
@@ -127,8 +124,8 @@ class Comparison:
             )
         return "\n".join(map(printable, lines if self.members else ["No run can be compared", *lines[1:]]))
 
-    def draw(self, figure: "Figure") -> None:
-        """Draw the curves of the first eight games, and the measures with their intervals."""
+    def draw(self, figure: Any) -> None:
+        """Draw the curves of the first eight games, and the measures, into a figure of matplotlib's."""
         settings, games = list(dict.fromkeys(one for one, *_ in self.estimates)), self.games[:8]
         *panels, measures = grid(figure, len(games) + 1)
         view = View(phases=(self.phase,), axis=AXES["steps"])
