@@ -96,6 +96,8 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     heading = flags["title"] or title(games)
     view = View(fields, flags["phases"], AXES[flags["x"]], flags["smooth"], levels, heading)
     runs = [read_run(csv, name, flags["skiprows"], flags["delimiter"]) for csv, name in names.items()]
+    for run in runs:
+        run.check((*fields, view.axis.column), run.name)
     with picture(path, *size) as figure:
         draw(figure, runs, list(dict.fromkeys(names.values())), view)
     print(printable(f"The figure is in {path}"))
@@ -184,17 +186,12 @@ def draw(figure: "Figure", runs: Sequence[RunData], names: Sequence[str], view: 
 def draw_field(
     axes: "Axes", field: str, runs: Sequence[RunData], names: Sequence[str], view: View, title: str = ""
 ) -> None:
-    """Draw the panel of `field`; its title is the field's unless another is given.
+    """Draw the panel of `field`, which all runs have; its title is the field's unless another is given.
 
     `names` are those of all runs compared, so that each has the same color while others have no values yet.
-
-    Raises:
-        UserError: A run lacks the field.
     """
     from matplotlib.ticker import EngFormatter
 
-    for run in runs:
-        run.check((field, view.axis.column), run.name)
     for place, name in enumerate(names):
         seeds = [run for run in runs if run.name == name]
         for phase in view.phases:

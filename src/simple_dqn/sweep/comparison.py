@@ -131,6 +131,8 @@ class Comparison:
         view = View(phases=(self.phase,), axis=AXES["steps"])
         for game, axes in zip(games, panels, strict=True):
             runs = [one.data for one in self.members if one.data and one.game == game]
+            for run in runs:
+                run.check(("average_reward", view.axis.column), run.name)
             draw_field(axes, "average_reward", runs, settings, view, title([game]))
         for setting, name, one in self.estimates:
             place, row = settings.index(setting), list(MEASURES).index(name)
