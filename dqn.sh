@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains an agent with the algorithm on one page, examples/dqn.py: ./dqn.sh GAME [flags]
+# Trains an agent with examples/dqn.py, the whole algorithm in one file: ./dqn.sh GAME [flags]
 set -euo pipefail
 home=$(dirname -- "$(readlink -f -- "$0")")
 SIMPLE_DQN_PROGRAM=$0 "$home/scripts/setup.sh" requirements.txt

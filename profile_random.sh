@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Profiles random play: ./profile_random.sh ROM [flags]
+# Profiles random play: ./profile_random.sh GAME [flags]
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/run.sh" profile_random "$@"

@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Profiles training: ./profile_train.sh ROM [flags]
+# Profiles training: ./profile_train.sh GAME [flags]
 source "$(dirname -- "$(readlink -f -- "$0")")/scripts/run.sh" profile_train "$@"

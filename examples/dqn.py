@@ -1,4 +1,4 @@
-"""Deep Q-learning on one page, from the screen to the score: Mnih et al. 2015. Run it with ./dqn.sh pong.
+"""Deep Q-learning in one file, from the screen to the score: Mnih et al. 2015. Run it with ./dqn.sh pong.
 
 Nature 518, Algorithm 1 and Methods; the optimizer and no-ops are simple_dqn's (docs/deviations.md).
 Shapes: B transitions in a minibatch, A actions, 4 screens in a state, 84 x 84 pixels in a screen.
