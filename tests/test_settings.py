@@ -82,15 +82,15 @@ def test_the_help_of_a_verb_fits_on_a_screen(verb: str, capsys: Capsys) -> None:
     if verb not in ("plot", "doctor", "snapshot"):
         assert len(lines) <= 25
         assert max(map(len, lines)) <= 110
-        start = f"example: simple-dqn {verb} "
-        (example,) = [line.removeprefix(start).split() for line in lines if line.startswith(start)]
+        (example,) = [line.split()[3:] for line in lines if line.startswith(f"example: simple-dqn {verb} ")]
+        assert verb != "resume" or not [one for one in rules.CHECKPOINT_SHAPE if f"--{one} " in str(lines)]
         read(verb, example)
         assert all((PROJECT / word).exists() for word in example if word.startswith("snapshots/trained"))
 
 
 def test_the_help_shows_the_values_of_a_plain_run_and_all_of_it_every_setting(capsys: Capsys) -> None:
-    for verb, default in (("train", "0.0003"), ("resume", "the snapshot's")):
-        (line,) = [line for line in help_of(capsys, verb, "--help") if "--learning_rate " in line]
+    for verb, default in (("train", "4"), ("resume", "the snapshot's"), ("play", "the snapshot's")):
+        (line,) = [line for line in help_of(capsys, verb, "--help", "all") if "--history_length " in line]
         assert line.endswith(f"(default: {default})")
     text = "\n".join(help_of(capsys, "train", "--help", "all"))
     assert not [name for name in SETTINGS.keys() - {"game", "imports"} if f"--{name} " not in text]

@@ -1,7 +1,7 @@
 """The Python API (docs/api.md): what the command line does, as functions. `simple_dqn` re-exports it.
 
-Flags are keyword arguments with the names and limits that `--help all` lists. Errors have the messages of the
-command line, and are raised as `UserError`.
+Flags are keyword arguments with the names, values and limits of the command line. Errors have its messages,
+and are raised as `UserError`.
 """
 
 import inspect

@@ -284,7 +284,7 @@ def make_screens(config: MemoryConfig, rows: int, games: int, screen_shape: tupl
     store = CompressedScreens if config.replay_compression == "lz4" else HostScreens
     count, spare = rows * games, int(SHARE * available_memory())
     size = math.prod(screen_shape) * observation_dtype(screen_shape).itemsize
-    # Compressed, a screen takes a thirtieth of its size in Pong, and a quarter in the busiest games.
+    # Compressed, a screen takes a thirtieth of its size in Pong, and less than a third in the busiest games.
     sizes = (size, size) if store is HostScreens else [int(size / n) + ENTRY + OBJECT for n in (30, 3)]
     least, most = (one + OTHER_BYTES for one in sizes)
     if count * most > spare:

@@ -210,14 +210,13 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
 
 def play(arguments: Sequence[str], program: str) -> None:
     """Watch a snapshot play, and play beside it; or play alone."""
-    about = f"Watch an agent play, and take over from it. Keys: {HELP}."
-    parser = parser_for(program, about, AGENT, ONE_GAME, most_used=PLAYING_HELP)
-    text = f"{SNAPSHOT}; roms/pong.rom: play it alone"
-    parser.add_argument("player", metavar="SNAPSHOT|ROM", help=text)
+    about = f"Watch an agent play, and take over from it, or play a game alone. Keys: {HELP}."
+    text = f"{SNAPSHOT}; or a game to play alone, such as pong"
+    parser = parser_for(program, about, AGENT, ONE_GAME, snapshot=text, most_used=PLAYING_HELP)
     text = "where to play (default: window, if there can be one)"
     parser.add_argument("--display", choices=DISPLAYS, help=text)
     given = flags_of_playing(parser, arguments)
-    player, path = given["player"], hub.local(given["player"])
+    player, path = given["snapshot"], hub.local(given["snapshot"])
     unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
     if unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path):
         config = settings_of_agent(path, open_snapshot(path), given)
@@ -261,13 +260,13 @@ def _show(config: Config, display: str | None) -> None:
 
 def record(arguments: Sequence[str], program: str) -> None:
     """Film a snapshot while it plays."""
-    about = "Film a snapshot while it plays, with sound."
+    about = "Record a video of a snapshot that plays, with sound."
     fixed = {**ONE_GAME, "play_games": 1}
     example = f"{AGENT} --overlay"
     parser = parser_for(program, about, example, fixed, snapshot=SNAPSHOT, most_used=PLAYING_HELP)
     parser.add_argument("--format", choices=tuple(FORMATS), help="kind of video (default: mov)")
-    parser.add_switch("overlay", "draw Q-values and where the network looks into the video (default: false)")
-    parser.add_switch("keep_frames", "keep each frame, too: PNG files in videos/NAME (default: false)")
+    parser.add_switch("overlay", "draw Q-values and saliency into the video (default: false)")
+    parser.add_switch("keep_frames", "also save each frame as a PNG file in videos/NAME (default: false)")
     given, path, snapshot = read_agent(parser, arguments)
     track = given.pop("track", "none")
     config = settings_of_agent(path, snapshot, given, fixed)
@@ -311,7 +310,7 @@ def film(config: Config, path: Path, folder: Path | None, kind: str, overlay: bo
 def nvis(arguments: Sequence[str], program: str) -> None:
     """Play one game, and draw what the network of a snapshot sees in it, as a page for the browser."""
     about = "Draw what the network of a snapshot sees, as an HTML page."
-    used = f"visualization_filters visualization_file {PLAYING_HELP}"
+    used = f"visualization_filters visualization_file {PLAYING_HELP.removeprefix('play_games')}"
     parser = parser_for(program, about, AGENT, ONE_GAME, snapshot=SNAPSHOT, most_used=used)
     given, path, snapshot = read_agent(parser, arguments)
     config = settings_of_agent(path, snapshot, given)

@@ -70,7 +70,7 @@ def resolve(
             several = config.cluster.actors * config.environment.workers > 1
             actors = {"emulator": "ale", **(APE_X_EXPLORATION if several else {})}
     else:
-        source, weights = given.get("snapshot", given.get("player")), given.get("load_weights")
+        source, weights = given.get("snapshot"), given.get("load_weights")
         if weights and (source is None or real(Path(weights)) != real(Path(source))):
             remedy = f"the weights come from {source or 'the snapshot'}; leave it out"
             raise UserError(f"--load_weights {weights}: {remedy}")

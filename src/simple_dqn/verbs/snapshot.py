@@ -110,7 +110,7 @@ def _parser(program: str) -> Parser:
             for kind, text in (("onnx", "the network"), ("safetensors", "its weights and settings")):
                 formats.add_argument(f"--{kind}", dest="format", action="store_const", const=kind, help=text)
         if action == "card":
-            text = "games of the score (default: 10)"
+            text = "games to play for the score (default: 10)"
             one.add_argument("--games", type=partial(number, int, minimum=1), default=10, help=text)
             text = "upload the folder to this repository of models, created if it is new"
             one.add_argument("--push", metavar="USER/REPO", help=text)

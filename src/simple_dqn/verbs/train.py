@@ -145,8 +145,9 @@ def begin(config: Config, writers: Sequence[Writer] = ()) -> None:
 def resume(arguments: Sequence[str], program: str) -> None:
     """Continue a run from the folder of its checkpoints, or from one of its snapshots."""
     about = "Continue a training run from its checkpoint or a snapshot."
-    text = f"{play.SNAPSHOT}, or the folder snapshots/pong_checkpoint"
-    given = parser_for(program, about, "snapshots/pong_checkpoint", snapshot=text).parse(arguments)
+    example, used = "snapshots/pong_checkpoint", "epochs train_steps test_steps learning_rate"
+    text = f"{play.SNAPSHOT}, or the folder {example}"
+    given = parser_for(program, about, example, snapshot=text, most_used=used).parse(arguments)
     if "play_games" in given:
         raise UserError(f"--play_games is not for a training: use {command('test')}")
     start_log(given.get("log_level", "INFO"))
