@@ -100,7 +100,7 @@ class MemoryConfig:
     priority_beta_start: float = option(0.4, "initial exponent β of importance sampling; 1: unbiased", 0, 1)
     priority_beta_steps: int = option(50_000_000, "training steps until β is 1", 0, share_of="steps")
     replay_compression: str = choice("none lz4", "compress the screens in RAM: slightly slower", local=True)
-    replay_device: str = choice("auto gpu memory", "where screens are; auto: a GPU with room", local=True)
+    replay_device: str = choice("auto gpu memory", "place of the screens; auto: a GPU with room", local=True)
 
     def rows(self, games: int) -> int:
         """Return T, the rows of a memory of `games`: for `replay_size`, or a rollout and its first state."""
@@ -124,7 +124,7 @@ class NetworkConfig:
     clip_error: float = option(1.0, "TD error beyond which the Huber loss is linear; 0: never", 0)
     min_reward: float = option(-1.0, "lower bound to which rewards are clipped, in game points", endless=True)
     max_reward: float = option(1.0, "upper bound to which rewards are clipped, in game points", endless=True)
-    average_updates: int = option(0, "updates whose mean weights play tests; 0: no", 0, share_of="updates")
+    average_updates: int = option(0, "updates whose weights tests average; 0: none", 0, share_of="updates")
     network: str = choice(REGISTERED["network"],
         "one of nature, neon, small, impala, mlp, minatar; neon: nature without biases (simple_dqn); auto: "
         "the preset's, or mlp for a vector and minatar for the channels of a small image", metavar="NAME")
