@@ -239,7 +239,7 @@ def test_a_run_with_weights_goes_on(tmp_path: Path, finished: Path, monkeypatch:
     files = snapshots(finished)
     begun = ["--start_epoch", "1", "--load_weights", "snapshots/catch_1.pkl", "--random_seed", "1"]
     with monkeypatch.context() as patch:
-        leave_behind(patch, [("train", 2, 32)])
+        leave_behind(patch, [("random", 0, 32), ("train", 2, 32)])
         assert main.run([*BRIEF, *begun]) == 0
     now = snapshots(finished)
     assert now.keys() == {*files, "catch_before_2.pkl"}
@@ -247,6 +247,16 @@ def test_a_run_with_weights_goes_on(tmp_path: Path, finished: Path, monkeypatch:
     assert now["catch_before_2.pkl"] == files["catch_2.pkl"] != now["catch_2.pkl"]
     monkeypatch.chdir(tmp_path / "train-2-32")
     assert "train 2, step 32" in told("resume", "snapshots/catch_1.pkl")
+    monkeypatch.chdir(tmp_path / "random-0-32")
+    assert "will be overwritten" not in told("resume", CHECKPOINTS)
+
+
+def test_a_signal_during_the_start_up_changes_no_file(finished: Path, monkeypatch: Patch) -> None:
+    before = {path: path.read_bytes() for path in finished.rglob("*.*")}
+    watch(Run, "__init__", lambda *_: os.kill(os.getpid(), signal.SIGTERM), monkeypatch)
+    for command in (BRIEF, ["resume", "snapshots/catch_1.pkl"], ["resume", CHECKPOINTS, "--epochs", "3"]):
+        assert main.run(command) == 128 + signal.SIGTERM
+        assert {path: path.read_bytes() for path in finished.rglob("*.*")} == before
 
 
 def test_a_resume_from_another_folder_or_of_a_copy(tmp_path: Path, start: Start, monkeypatch: Patch) -> None:
@@ -293,6 +303,7 @@ OTHERS: dict[str, Any] = {
     "history_length": 2, "screen_width": 40, "screen_height": 40, "network": "small",
     "normalization": "layer", "dueling": True, "noisy": True, "distributional": "c51", "atoms": 7,
     "quantiles": 7, "optimizer": "adam", "decay_rate": 0.5, "priority_exponent": 0.1, "random_seed": 5,
+    "initializer": "gaussian", "noisy_sigma": 0.1, "random_steps": 7, "start_epoch": 1,
 }  # fmt: skip
 
 

@@ -16,11 +16,12 @@ NETWORK_SHAPE = (
     "observation", "history_length", "screen_width", "screen_height", "network", "normalization", "dueling",
     "noisy", "distributional",
 )  # fmt: skip
-# Settings that determine the shape and the meaning of a checkpoint's state. The datatype is not among them:
-# the optimizer's weights are float32 in both float32 and bfloat16.
-CHECKPOINT_SHAPE = (
+# Settings that determine the shape and the meaning of a checkpoint's state, or only the beginning of a run.
+# The datatype is not among them: the optimizer's weights are float32 in both float32 and bfloat16.
+KEPT_ON_RESUME = (
     "environment", "emulator", "workers", "minimal_action_set", "replay_size", "rollout_steps",
     *NETWORK_SHAPE, "atoms", "quantiles", "optimizer", "decay_rate", "priority_exponent", "random_seed",
+    "initializer", "noisy_sigma", "random_steps", "start_epoch",
 )  # fmt: skip
 
 

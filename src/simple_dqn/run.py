@@ -101,13 +101,14 @@ class Run:
 
         With `refill` the agent's own policy, which a snapshot had, fills it instead of random play.
         """
+        if self._interrupt.requested:  # during the start-up: an earlier run of that name keeps its files
+            return
         self._statistics.begin()  # fails if another run writes the CSV, before files are renamed
         if self._saver:
             self._saver.begin(self.agent.network.get_weights(average=True))
         self._start_games()
         if refill:
-            steps = self._config.random_steps
-            if steps:
+            if steps := self._config.random_steps:
                 logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
             for _ in self._schedule.fill(self.agent, steps):
                 if self._interrupt.requested:
@@ -172,10 +173,9 @@ class Run:
         if not fits or (held is not None and (held.shape[1:] != shape[1:] or not len(held))):
             raise ValueError("its games or their screens are of another run")
         tally = {**state["statistics"]["tally"]}
-        if tally.pop("phase") not in PHASES:
-            raise ValueError("its statistics are of no phase")
-        if not all(one is None or isinstance(one, int | float | dict) for one in tally.values()):
-            raise ValueError("its statistics are no numbers")
+        known = tally.pop("phase") in PHASES
+        if not (known and all(one is None or isinstance(one, int | float | dict) for one in tally.values())):
+            raise ValueError("its statistics are not those of a phase")
 
     def _checked(self, experience: Iterable[Experience]) -> Iterator[Experience]:
         """Yield the pieces of `experience`; raise ValueError if they are of other games."""
@@ -327,8 +327,7 @@ def make_environment(
     is that of `device_of_games`; without it, screens are NumPy arrays.
     """
     name = "environment" if training else "test environment"
-    places = range(config.environment.workers)
-    streams = [random_streams.stream(config.seed, name, place) for place in places]
+    streams = [random_streams.stream(config.seed, name, i) for i in range(config.environment.workers)]
     return make(config.environment, streams, training, watcher, device)
 
 

@@ -332,11 +332,11 @@ def test_experience_of_other_games_is_damaged(
 @pytest.mark.usefixtures("finished")
 def test_parts_begin_anew_where_their_settings_change(told: Told) -> None:
     changes = (
-        ["--target_steps", "0", "--test_steps", "0", "--sampler", "uniform"],
-        ["--target_steps", "8", "--test_steps", "20", "--sampler", "prioritized", "--average_updates", "4"],
+        "--target_steps 0 --test_steps 0 --sampler uniform",
+        "--target_steps 8 --test_steps 20 --sampler prioritized --priority_exponent 0.5 --average_updates 4",
     )
     for epochs, change in enumerate(changes, 3):
-        assert "cannot be used" not in told("resume", str(FOLDER), "--epochs", str(epochs), *change)
+        assert "cannot be used" not in told("resume", str(FOLDER), "--epochs", str(epochs), *change.split())
 
 
 def test_a_resume_uses_the_one_before_a_damaged_checkpoint(finished: Path, told: Told) -> None:

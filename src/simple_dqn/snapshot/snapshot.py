@@ -56,7 +56,7 @@ LARGEST_WEIGHT = 1e4
 def write_archive(path: Path, state: CheckpointState) -> None:
     """Write `state` as an archive, completely or not at all (UserError); a link is replaced itself."""
     with replacing(path, follow=False) as beside, zipfile.ZipFile(beside, "w") as archive:
-        archive.writestr(TREE, json.dumps(_store(state, "", archive)))
+        archive.writestr(zipfile.ZipInfo(TREE), json.dumps(_store(state, "", archive)))  # without a date
 
 
 def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 RECORDINGS = ("display_screen", "record_screen_path", "record_sound_filename")
 UNRECORDED = (*RECORDINGS, "load_weights", "visualization_file")
 LOCAL_CLUSTERS = ("none", "local", "auto")  # those on this machine
+SETTLED = ("datatype", "emulator")  # what auto means in these was settled when the run began
 
 
 class CompleteError(UserError):
@@ -119,8 +120,7 @@ def _resume_run(
     said, settings = preset(given) if "preset" in given else {}, new.flags()
     asked = merged({name: settings[name] for name in said if not isinstance(said[name], Share)}, given)
     # Shares are of the run as it began, and the checkpoint has their numbers.
-    shares = [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]
-    if shares:
+    if shares := [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]:
         logger.info("%s is a share of the run as it began, whose number is kept", " and ".join(shares))
     numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
     numbers.pop("load_weights", None)  # The run has other weights by now than those that it began with.
@@ -256,9 +256,7 @@ def _resume_from(
     saved: Checkpoint, prefix: Path, given: dict[str, Any], writers: Sequence[Writer], log: bool
 ) -> RunConfig:
     flags, phase, last_row = recorded(saved.run), Phase.of(saved.run), str(saved.run["statistics"]["csv"])
-    # What auto means was settled when the run began.
-    settled = [name for name in ("datatype", "emulator") if given.get(name) == "auto"]
-    given = {name: value for name, value in given.items() if name not in settled}
+    given = {name: one for name, one in given.items() if one != "auto" or name not in SETTLED}
     check_flags(flags, given)
     if ended := [f"--{name}" for name in RECORDINGS if saved.run["flags"].get(name) and name not in given]:
         logger.warning("A recording or window does not go on: give %s again", " and ".join(ended))
@@ -275,7 +273,8 @@ def _resume_from(
     config = settle(resolve(given, flags, paths), log)
     if phase.epoch > config.run.epochs:
         raise CompleteError("the run", phase.trained, config.run.epochs)
-    if later := snapshots_after(prefix, phase.epoch if phase.done else phase.trained):
+    latest = max(phase.epoch if phase.done else phase.trained, config.run.start_epoch)
+    if later := snapshots_after(prefix, latest):
         logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
     # Beside the CSV of another run are its settings, curves and ids of trackers, too.
     csv = config.run.csv_file
@@ -298,7 +297,8 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     for name in changed:
         other_weights = name == "datatype" and "float64" in (was[name], settings[name])
         other_loop = name == "cluster" and "none" in (was[name], cluster)
-        if name in rules.CHECKPOINT_SHAPE or other_weights or other_loop:
+        no_priorities = name == "priority_exponent" and "sampler" in changed
+        if (name in rules.KEPT_ON_RESUME and not no_priorities) or other_weights or other_loop:
             change = f"--{name} {as_word(was[name])} and cannot continue with {as_word(settings[name])}"
             remedy = f"leave out --{name}, or start a new run with another label"
             raise UserError(f"the run was started with {change}: {remedy}")
