@@ -245,7 +245,7 @@ def test_every_command_and_flag_is_read_by_its_own_parser() -> None:
     assert set[str]().union(*shown.values()) >= OTHER_FLAGS
 
 
-def test_every_name_that_a_page_links_to_and_of_the_diagram_is_there() -> None:
+def test_linked_names_and_those_of_the_diagram_exist() -> None:
     found = [(page, *link) for page in pages() for link in LINKED_NAME.findall(page.read_text())]
     assert len(found) > 15
     for page, name, path in found:

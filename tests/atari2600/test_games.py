@@ -234,7 +234,7 @@ def test_the_rules_that_probing_finds(game: str) -> None:
     assert probe_rules.differing(probe_rules.Findings(game).rules, RULES[game]) == []
 
 
-@pytest.mark.parametrize(("game", "changes", "judgements"), [
+@pytest.mark.parametrize(("game", "changes", "judged"), [
     # The score passes its last digit.
     ("space_invaders", [{102: 0x99, 104: 0x95}, {102: 0, 104: 0}], [(9995, 3, 0), (5, 3, 0)]),
     # A maze was cleared; lives are three bits, and the end is a half byte of zeros.
@@ -264,13 +264,11 @@ def test_the_rules_that_probing_finds(game: str) -> None:
     # The last life ends when a byte goes from one letter to the one before.
     ("riverraid", [{64: 88}, {64: 89}, {64: 88}], [(0, 4, 0), (0, 1, 0), (0, 0, 1)]),
 ])  # fmt: skip
-def test_rare_states(
-    game: str, changes: list[dict[int, int]], judgements: list[tuple[int, int, int]]
-) -> None:
+def test_rare_states(game: str, changes: list[dict[int, int]], judged: list[tuple[int, int, int]]) -> None:
     twins = Twins(game, starts.find(game))
     play(twins, np.random.default_rng(0), 3)
     twins.trap(places(set(edges(RULES[game])))[-1])
-    for change, expected in zip(changes, judgements, strict=True):
+    for change, expected in zip(changes, judged, strict=True):
         for byte, value in change.items():
             twins.set_ram(byte, value)
         assert twins.see() == (expected, expected)

@@ -78,9 +78,7 @@ def test_bad_words_are_one_line(words: list[str], complaint: str, capsys: Capsys
 
 
 @pytest.mark.parametrize(("table", "first"), [("add", ["1", "16"]), ("sample", ["400", "500"])])
-def test_a_table_of_the_replay_memory(
-    table: str, first: list[str], capsys: Capsys, monkeypatch: Patch
-) -> None:
+def test_a_table_of_the_memory(table: str, first: list[str], capsys: Capsys, monkeypatch: Patch) -> None:
     monkeypatch.setattr(replay, "SIZES", (400,))
     replay.main([table, "--largest", "500"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[-len(first) :]] == first

@@ -17,7 +17,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import CATCH, Capsys, Patch, Told, python, run
+from tests.command_line import CATCH, Capsys, Patch, Told, nightly, python, run
 from tests.environment.test_ale import play
 
 COUNT_DOWN = '''
@@ -80,9 +80,7 @@ def shown(steps: list[Step]) -> list[tuple[Any, ...]]:
     return [(step.screens.tobytes(), step.rewards.tolist(), step.resets.tolist()) for step in steps]
 
 
-@pytest.mark.parametrize(
-    "file", [pytest.param("games/count.py", marks=pytest.mark.nightly), "games/saved.py"]
-)
+@pytest.mark.parametrize("file", [nightly("games/count.py"), "games/saved.py"])
 def test_every_verb_plays_it_if_the_file_is_named(home: Path, file: str, capsys: Capsys, told: Told) -> None:
     flags = [*SMALL, "--workers", "2", "--checkpoint_steps", "30"]
     run("train", file, "whole", *flags, "--epochs", "2", "--processes", "2")

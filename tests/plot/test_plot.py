@@ -188,9 +188,7 @@ def test_the_legend_has_as_many_columns_as_fit(length: int, columns: int) -> Non
 
 
 @pytest.mark.filterwarnings("error")
-def test_odd_characters_of_names_are_escaped_and_letters_that_the_font_lacks_warn_of_nothing(
-    tmp_path: Path,
-) -> None:
+def test_names_are_escaped_and_letters_missing_in_the_font_give_no_warning(tmp_path: Path) -> None:
     run = read_run(ORIGINAL, "\x1b[2J你")
     run.columns["\x1b你"] = run.columns["meanq"]
     with picture(tmp_path / "a.png") as figure:

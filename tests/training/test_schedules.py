@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simple_dqn import rules, schedules
+from simple_dqn import schedules
 from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config, MemoryConfig
 from simple_dqn.dqn import UpdateOutcome, lambda_returns
@@ -434,25 +434,6 @@ def test_a_rollout_is_played_whole_before_its_updates() -> None:
         tape += [str(steps)]
     assert tape == 2 * [*["execute"] * 6, "returns", *["update"] * 12, "24"]
     assert sizes == {8}
-
-
-OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_steps": 1000, "workers": 8}
-
-
-@pytest.mark.parametrize(("flags", "named"), [
-    ({"replay_size": 5000}, "--replay_size 5000"), ({"prioritized": True}, "--sampler prioritized"),
-    ({"n_step": 3}, "--n_step 3"), ({"munchausen": True}, "--target_rule munchausen"),
-    ({"distributional": "c51"}, "--distributional c51"), ({"target_steps": 100}, "--target_steps 100"),
-    ({"concurrent": True}, "--schedule concurrent"),
-    ({"cluster": "local"}, "--cluster local"), ({"batch_size": 25}, "--batch_size 25"),
-    ({"train_frequency": 5}, "--train_frequency"), ({"train_steps": 100}, "give 120"),
-    ({**OVERLAPPED, "target_steps": 0}, "needs a target network"),
-    ({**OVERLAPPED, "workers": 3}, "give --workers 4 or more"),
-], ids=str)  # fmt: skip
-def test_what_does_not_fit_a_schedule_is_refused_by_name(flags: dict[str, Any], named: str) -> None:
-    rules.check(Config.from_flags(ROLLOUTS))
-    with pytest.raises(UserError, match=named):
-        rules.check(Config.from_flags({**ROLLOUTS, **flags}))
 
 
 def test_snapshots_and_tests_use_the_mean_of_the_weights(tmp_path: Path) -> None:
