@@ -170,7 +170,6 @@ def read_benchmark(words: list[str]) -> ReadError | None:
         only_reading(),
         patch.object(subprocess, "Popen", side_effect=AssertionError(f"{name} did not stop at its flags")),
         patch.object(sys, "argv", words),
-        patch.object(sys, "path", [str(PROJECT / "benchmarks"), str(PROJECT / "tests" / "soak"), *sys.path]),
         contextlib.redirect_stderr(complaints),
     ):
         try:

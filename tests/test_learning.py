@@ -20,16 +20,13 @@ from simple_dqn.errors import Interrupt
 from simple_dqn.evaluation import PROTOCOLS, SCORES, Evaluation, ScoreBoard, evaluate, human_normalized
 from simple_dqn.run import Run, make_environment, make_player, make_run
 from simple_dqn.statistics import Statistics
-from tests.command_line import PROJECT, Patch, nightly
+from tests.command_line import CATCH, PROJECT, Patch, nightly
 from tests.statistics.test_statistics import make_step
 
-SETTINGS = {
-    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
-    "network": "small",
-    "replay_size": 5_000, "random_steps": 500, "train_steps": 8_000, "test_steps": 0, "epochs": 1,
-    "exploration_decay_steps": 4_000, "exploration_rate_test": 0.0, "target_steps": 200,
-    "optimizer": "adam", "learning_rate": 0.0003, "backend": "cpu",
-    "threads": 1,
+SETTINGS: dict[str, Any] = {
+    **CATCH, "game": "catch", "environment": "catch", "history_length": 2, "replay_size": 5_000,
+    "random_steps": 500, "train_steps": 8_000, "batch_size": 32, "target_steps": 200, "optimizer": "adam",
+    "learning_rate": 0.0003, "exploration_decay_steps": 4_000, "exploration_rate_test": 0.0,
 }  # fmt: skip
 
 

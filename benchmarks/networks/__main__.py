@@ -35,18 +35,10 @@ def parser() -> Parser:
     add("--install", action="store_true", help="install missing frameworks, each in its own environment")
     add("--quick", action="store_true", help="fewer and shorter measurements: under 3 minutes")
     add("--threads", type=positive(int), default=usable_cores(), help="CPU threads (default: %(default)s)")
-    add(
-        "--rounds",
-        type=positive(int),
-        help=f"measurements per figure (default: {FULL[0]}, quick: {QUICK[0]})",
-    )
+    rounds = f"measurements per figure (default: {FULL[0]}, quick: {QUICK[0]})"
+    add("--rounds", type=positive(int), help=rounds)
     add("--csv_file", type=Path, default=home() / "results" / "networks.csv", help="(default: %(default)s)")
-    add(
-        "--docs",
-        type=Path,
-        metavar="FILE",
-        help="write the tables into this Markdown file, between its markers",
-    )
+    add("--docs", type=Path, metavar="FILE", help="write the tables between the markers of this page")
     return result
 
 

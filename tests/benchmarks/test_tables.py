@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -45,6 +46,7 @@ from simple_dqn.types import Minibatch
 from tests.command_line import PROJECT, Capsys, Patch
 
 pytestmark = pytest.mark.nightly
+PATHS = os.pathsep.join(str(PROJECT / part) for part in ("src", "benchmarks"))  # as bench.sh sets them
 TINY: Flags = {"game": "catch", "screen_width": 36, "screen_height": 36, "threads": 1}
 # Stands in for CleanRL's script: it writes down where it runs and with which flags, and prints its marks.
 TRAINS = """
@@ -56,6 +58,11 @@ while True:
     print("SPS: 3")
     time.sleep(0.001)
 """
+
+
+@pytest.fixture(autouse=True)
+def _paths(home: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("PYTHONPATH", PATHS)
 
 
 @pytest.mark.parametrize(("words", "complaint"), [

@@ -41,13 +41,10 @@ from simple_dqn.types import Minibatch
 from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch, nightly
 from tests.replay_memory.test_replay import first_step
 
-SETTINGS: dict[str, Any] = {
-    "replay_size": 600,  # so that the ring is written over
-    "random_steps": 400,
-    "target_steps": 200,
-    "exploration_decay_steps": 1000,
+SETTINGS: dict[str, Any] = {  # with a ring that is written over
+    "replay_size": 600, "random_steps": 400, "target_steps": 200, "exploration_decay_steps": 1000,
     "random_seed": 3,
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

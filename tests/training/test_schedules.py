@@ -24,15 +24,13 @@ from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import Saver, Snapshot
 from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
-from tests.command_line import Patch, watch
+from tests.command_line import CATCH, Patch, watch
 from tests.network.updates import assert_same
 from tests.replay_memory.test_replay import contents, first_step
 
-CATCH = {
-    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
-    "random_steps": 96, "train_steps": 96, "test_steps": 0, "epochs": 1, "batch_size": 8, "target_steps": 48,
-    "exploration_decay_steps": 200, "backend": "cpu", "random_seed": 0, "network": "small",
-    "threads": 1,  # sums depend on how many threads share them
+SETTINGS: dict[str, Any] = {
+    **CATCH, "game": "catch", "environment": "catch", "replay_size": 400, "random_steps": 96,
+    "train_steps": 96, "batch_size": 8, "target_steps": 48, "exploration_decay_steps": 200,
 }  # fmt: skip
 CONCURRENT: dict[str, Any] = {"schedule": "concurrent"}
 OVERLAP = {"schedule": "overlapped", "workers": 4}
@@ -47,7 +45,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 def run_catch(late: bool = False, **flags: Any) -> Run:
     """Return a run to its end; if `late`, each part of the work may keep the others waiting."""
-    run = make_run(Config.from_flags({**CATCH, **flags}), Interrupt())
+    run = make_run(Config.from_flags({**SETTINGS, **flags}), Interrupt())
     agent, delays = run.agent, random.Random(0)
     parts = ((agent.network, "update"), (agent.network, "prepare"), (agent.player.environment, "step"))
     for owner, name in parts if late else ():
@@ -330,7 +328,7 @@ class Rollout(NamedTuple):
 
 
 ROLLOUTS = {
-    **CATCH, "replay_size": 1_000_000, "random_steps": 0, "train_steps": 192, "epochs": 2,
+    **SETTINGS, "replay_size": 1_000_000, "random_steps": 0, "train_steps": 192, "epochs": 2,
     "target_steps": 0, "workers": 4, "rollout_steps": 6, "train_frequency": 4,
 }  # fmt: skip
 
