@@ -195,16 +195,12 @@ def check_files(words: list[str], given: dict[str, Any]) -> None:
 
 
 def is_there(word: str, given: dict[str, Any]) -> bool:
-    written = WRITTEN.fullmatch(word)
-    own = {path.stem for path in (PROJECT / "examples").glob("*.py")}
-    return (
-        (Path(word).suffix == ".rom" and Path(word).stem in known_games())
-        or (written is not None and bool(game_of(written[3]) or written[3] in own))
-        or (PROJECT / word).exists()
-        or word in THEIRS
-        or is_placeholder(word)
-        or (given.get("environment") == "gym" and word == given["game"])
-    )
+    stem = written[3] if (written := WRITTEN.fullmatch(word)) else ""
+    is_written = stem and (game_of(stem) or (PROJECT / "examples" / f"{stem}.py").exists())
+    is_rom = Path(word).suffix == ".rom" and Path(word).stem in known_games()
+    is_id = given.get("environment") == "gym" and word == given["game"]
+    others = word in THEIRS or is_placeholder(word)
+    return bool(is_written or is_rom or is_id or (PROJECT / word).exists() or others)
 
 
 # Flags on the pages that `known_flags` does not find.

@@ -78,12 +78,10 @@ def test_nodes_die_and_training_goes_on() -> None:
     assert done.returncode == 0, done.stderr
 
 
-TRAIN_FLAGS = [
-    "catch", "--environment", "catch", "--preset", "simple_dqn", "--cluster", "local", "--actors", "2",
-    "--screen_width", "36", "--screen_height", "36", "--replay_size", "5000", "--random_steps", "200",
-    "--train_steps", "100000", "--test_steps", "0", "--epochs", "3", "--target_steps", "200", "--backend",
-    "cpu", "--threads", "1", "--checkpoint_minutes", "0.01", "--network", "small",
-]  # fmt: skip
+TRAIN_FLAGS = catch(
+    cluster="local", actors=2, replay_size=5000, random_steps=200, train_steps=100_000, epochs=3,
+    target_steps=200, batch_size=32, checkpoint_minutes=0.01,
+)  # fmt: skip
 
 
 # Of a user, to whom the settings of this folder's conftest.py are unknown.
@@ -120,12 +118,8 @@ def test_nothing_is_left_behind_and_a_killed_run_goes_on(tmp_path: Path, killed:
     process = started(tmp_path, "train", *TRAIN_FLAGS)
     steps, processes = wait_for_training(tmp_path, process), family(process)
     assert len(processes) >= 4
-    listening = {
-        one.laddr.ip
-        for each in [process, *processes]
-        for one in each.net_connections()
-        if one.status == psutil.CONN_LISTEN
-    }
+    connections = [one for each in [process, *processes] for one in each.net_connections()]
+    listening = {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
     if killed:
         process.kill()

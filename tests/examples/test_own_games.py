@@ -137,13 +137,6 @@ def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
         environment.set_state(state)
 
 
-def test_a_run_goes_on_from_a_test_where_games_cannot_be_saved(home: Path, told: Told) -> None:
-    run("train", "games/count.py", *SMALL, "--epochs", "1")
-    said = told("resume", "snapshots/count_down_checkpoint", "--import=games/count.py", "--epochs=2")
-    assert "previous checkpoint" not in said
-    assert ": train 2, step 0" in said
-
-
 @pytest.mark.parametrize("state", ["self", "{1: 2}", "{}[1]"])
 def test_a_state_that_no_checkpoint_can_hold(home: Path, state: str) -> None:
     right = STATE.split("return ")[1].split("\n")[0]
