@@ -15,7 +15,7 @@ case ${1:-} in
         echo "  environments  steps/s of the environments, compared with Gymnasium and EnvPool"
         echo "  emulator      steps/s of --emulator warp, compared with ALE and EnvPool, on one core"
         echo "  replay        speed and memory use of the replay memory"
-        echo "  networks      speed of small networks in ten frameworks"
+        echo "  networks      speed of Nature's network in ten frameworks"
         echo "  playing       time per frame in play.sh"
         echo "  checkpoint    cost of checkpoints during training"
         echo "  cluster       overhead of Ray on one machine (needs the extra 'cluster': docs/cluster.md)"

@@ -132,12 +132,7 @@ def main(words: Sequence[str]) -> None:
     add("--train_frequency", type=count, default=4, help="steps between updates")
     add("--weights_every", type=count, default=100, help="updates between versions of the weights")
     add("--actors_a_node", type=count, default=16, help="actors per machine")
-    add(
-        "--gigabits",
-        type=number,
-        default=1.0,
-        help="bandwidth of the learner's machine per second, in each direction",
-    )
+    add("--gigabits", type=number, default=1.0, help="bandwidth of the learner's machine, in each direction")
     flags = Namespace(**parser.parse(words))
     trajectory_steps = flags.chunk_steps * flags.workers
     plan = Plan(

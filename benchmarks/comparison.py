@@ -26,12 +26,11 @@ FOLDER = Path(os.environ.get("SIMPLE_DQN_HOME", Path(__file__).parents[1])) / ".
 
 FAST: Flags = {"datatype": "bfloat16", "color_averaging": False}
 OURS: dict[str, Flags] = {
-    "float32, 1 game": {},
-    "bfloat16, 1 game": FAST,
+    "float32, 1 game": {}, "bfloat16, 1 game": FAST,
     "bfloat16, 16 games": {**FAST, "workers": 16},
     "bfloat16, 16 games, concurrent": {**FAST, "workers": 16, "concurrent": True},
     "bfloat16, 16 games, 128 every 16": {**FAST, "workers": 16, "batch_size": 128, "train_frequency": 16},
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

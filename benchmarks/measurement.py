@@ -57,13 +57,8 @@ def measure(command: Sequence[str], task: Any, seconds: float, gpu: bool = True)
     """
     environment = os.environ if gpu else os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     try:
-        done = subprocess.run(
-            [*command, json.dumps(task)],
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=seconds + SLACK_SECONDS,
-        )
+        words, limit = [*command, json.dumps(task)], seconds + SLACK_SECONDS
+        done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=limit)
     except subprocess.TimeoutExpired as error:
         raise FailedError(f"no answer in {error.timeout:.0f} s") from None
     except OSError as error:

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import common
 import numpy as np
@@ -24,11 +25,7 @@ from simple_dqn.watch.player import Controls, WatchedPlayer
 from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer, open_display
 
 # Picture -> the keys that switch it on.
-SHOWN = {
-    "the game alone": ["o"],
-    "with the overlay": [],
-    "with overlay and heat map": ["v"],
-}
+SHOWN = {"the game alone": ["o"], "with the overlay": [], "with overlay and heat map": ["v"]}
 WARM_UP = 60  # frames that are left out of the figures
 
 
@@ -68,14 +65,8 @@ def measure(commands: list[str], seconds: float) -> Stopwatch:
     environment = make(config.environment, [stream], training=False, watcher=watch)
     network = make_network(config, environment)
     saliency = network.guided_backpropagation().saliency
-    player = WatchedPlayer(
-        environment,
-        network.predict,
-        4,
-        stream,
-        saliency,
-        lambda: controls.action(environment.action_names),
-    )
+    person = partial(controls.action, environment.action_names)
+    player = WatchedPlayer(environment, network.predict, 4, stream, saliency, person)
     frames = WARM_UP + round(seconds * FRAMES_PER_SECOND)
     for _ in viewer.follow(player):
         if len(stopwatch.frames) >= frames:

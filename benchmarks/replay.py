@@ -216,10 +216,7 @@ def training(arguments: Namespace) -> None:
 
 
 TABLES: dict[str, Callable[[Namespace], None]] = {
-    "add": add,
-    "sample": sample,
-    "compressed": compressed,
-    "training": training,
+    one.__name__: one for one in (add, sample, compressed, training)
 }
 
 
@@ -227,26 +224,12 @@ def parser() -> Parser:
     """Return the parser of the command line."""
     result = common.parser("replay", __doc__)
     result.add_argument("table", nargs="?", choices=("all", *TABLES), default="all")
-    result.add_argument(
-        "--largest",
-        type=positive(int),
-        default=1_000_000,
-        help="transitions in the largest memory (default: %(default)s)",
-    )
-    group = result.add_argument_group("compressed, training")
-    group.add_argument(
-        "--games",
-        type=common.game,
-        nargs="+",
-        default=["pong", "space_invaders"],
-        help="(default: pong space_invaders)",
-    )
-    result.add_argument_group("compressed").add_argument(
-        "--played",
-        type=positive(int),
-        default=50_000,
-        help="real screens per game (default: %(default)s)",
-    )
+    flag, text = result.add_argument, "transitions in the largest memory (default: %(default)s)"
+    flag("--largest", type=positive(int), default=1_000_000, help=text)
+    flag, games = result.add_argument_group("compressed, training").add_argument, ["pong", "space_invaders"]
+    flag("--games", type=common.game, nargs="+", default=games, help=f"(default: {' '.join(games)})")
+    flag = result.add_argument_group("compressed").add_argument
+    flag("--played", type=positive(int), default=50_000, help="screens of a game (default: %(default)s)")
     flag = result.add_argument_group("training").add_argument
     flag("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
     flag("--seconds", type=positive(float), default=10.0, help="per measurement (default: %(default)g)")

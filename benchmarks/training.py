@@ -142,14 +142,7 @@ def strong(arguments: Namespace) -> None:
         print("\n".join(outcome["lines"][1:]), flush=True)
 
 
-TABLES = {
-    "loop": loop,
-    "grid": grid,
-    "hands_on": hands_on,
-    "peers": comparison.peers,
-    "gpu": gpu,
-    "strong": strong,
-}
+TABLES = {one.__name__: one for one in (loop, grid, hands_on, comparison.peers, gpu, strong)}
 
 
 def parser() -> Parser:
@@ -160,25 +153,15 @@ def parser() -> Parser:
     add("--game", type=common.game, default="pong", help="one of ale-py's, or catch (default: %(default)s)")
     add("--seconds", type=positive(float), default=10.0, help="per measurement (default: %(default)g)")
     add("--datatypes", nargs="+", default=["float32", "bfloat16"], help="loop uses all, others the last")
-    add(
-        "--flags",
-        type=json_flags,
-        default={},
-        help='flags of train.sh for all rows, as JSON: {"processes": 2}',
-    )
+    of_rows = 'flags of train.sh for all rows, as JSON: {"processes": 2}'
+    add("--flags", type=json_flags, default={}, help=of_rows)
     add("--workers", nargs="+", type=positive(int), default=[64, 512], help="numbers of games, for strong")
     add = result.add_argument_group("hands_on").add_argument
     add("--reward", type=float, help="also measure the time until the last 100 training games have this mean")
-    add(
-        "--limit", type=positive(float), default=600.0, help="seconds allowed for that (default: %(default)g)"
-    )
+    add("--limit", type=positive(float), default=600.0, help="seconds for that (default: %(default)g)")
     add = result.add_argument_group("peers").add_argument
     add("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
-    add(
-        "--install",
-        action="store_true",
-        help="first install the other projects, in an environment of their own",
-    )
+    add("--install", action="store_true", help="first install the others, in an environment of their own")
     add("--python", help="a Python with the other projects (default: the environment made by --install)")
     add("--cleanrl", metavar="FILE", help="a copy of CleanRL's cleanrl/dqn_atari.py")
     add("--cleanrl_python", metavar="PYTHON", help="a Python that can run it (default: that of --python)")

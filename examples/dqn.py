@@ -248,7 +248,7 @@ class DQN:
 
 def main() -> None:
     """Alternate training and tests, and print the score of each test."""
-    parser: Any = argparse.ArgumentParser("dqn.sh", argparse.SUPPRESS, "./dqn.sh GAME", allow_abbrev=False)
+    parser = argparse.ArgumentParser("dqn.sh", argparse.SUPPRESS, "./dqn.sh GAME", allow_abbrev=False)
     games = {*ale_py.roms.get_all_rom_ids()} - {"combat", "joust", "maze_craze", "warlords"}  # two players
     parser.add_argument("game", metavar="GAME, such as pong")
     for one in fields(Settings):
@@ -271,7 +271,7 @@ def main() -> None:
     except Exception as error:  # torch's are of many kinds
         parser.error(f"--load {settings.load!r}: {getattr(error, 'strerror', 'no weights of this network')}")
     torch.set_num_threads(1)  # on a busy machine several are slower
-    training = agent.train()
+    training, lost = agent.train(), f"cannot write --save {settings.save!r}"
     for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.
         steps, began = settings.train_steps if epoch else settings.random_steps, time.perf_counter()
         start = f"\r{'':79}\repoch {epoch}: "  # over the last line of the terminal
@@ -292,7 +292,7 @@ def main() -> None:
                 part.replace(settings.save)
             except (OSError, RuntimeError):  # The latter is torch's.
                 part.unlink(missing_ok=True)
-                (print if epoch < settings.epochs else parser.error)(f"cannot write --save {settings.save!r}")
+                print(lost) if epoch < settings.epochs else parser.error(lost)
 
 
 if __name__ == "__main__":

@@ -47,10 +47,8 @@ def draw(game: str, axis: str, scores: dict[str, float]) -> Any:
     title = game.replace("_", " ").title()
     tools = "pan,wheel_zoom,box_zoom,reset,save"
     plot = figure(title=title, height=360, sizing_mode="stretch_width", tools=tools, active_drag="box_zoom")
-    plot.xaxis.axis_label, plot.yaxis.axis_label = (
-        AXES[axis].label,
-        "mean reward of the training games",
-    )
+    plot.xaxis.axis_label = AXES[axis].label
+    plot.yaxis.axis_label = "mean reward of the training games"
     plot.xaxis.formatter = models.NumeralTickFormatter(format="0,0.[0]")
     end = 0.0
     for run, color in zip(runs_of(game), Category10_10, strict=False):

@@ -70,7 +70,7 @@ def stage_page(page: Path) -> None:
             sys.exit(f"{page}: a link leads to a missing file, {link['path']}")
         inside = target.relative_to(PROJECT)
         if target.suffix in (".png", ".html"):
-            copy(inside)
+            shutil.copyfile(target, place(inside))
             return link[0]
         stage_source(inside)
         return f"]({link['path']}.md)"
@@ -81,10 +81,8 @@ def stage_page(page: Path) -> None:
 
 def stage_source(source: Path) -> None:
     """Write a page that shows a source file."""
-    text, kind = (
-        (PROJECT / source).read_text(encoding="utf-8"),
-        "python" if source.suffix == ".py" else "text",
-    )
+    text = (PROJECT / source).read_text(encoding="utf-8")
+    kind = "python" if source.suffix == ".py" else "text"
     write(source.with_name(f"{source.name}.md"), f"# {source}\n\n````{kind}\n{text}````\n")
 
 
@@ -99,16 +97,14 @@ def stage_reference() -> None:
 
 def write(path: Path, text: str) -> None:
     """Write a staged file."""
-    target = STAGE / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    place(path).write_text(text, encoding="utf-8")
 
 
-def copy(path: Path) -> None:
-    """Copy a file to the stage."""
+def place(path: Path) -> Path:
+    """Return the place of a staged file, in a folder that is there."""
     target = STAGE / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(PROJECT / path, target)
+    return target
 
 
 def configuration() -> str:
@@ -117,9 +113,7 @@ def configuration() -> str:
         f"  - {title}:\n" + "".join(f"    - {page}\n" for page in listed)
         for title, listed in NAVIGATION.items()
     )
-    reference = "    - reference/simple_dqn.md\n" + "".join(
-        f"    - reference/{module}.md\n" for module in modules()
-    )
+    reference = "".join(f"    - reference/{module}.md\n" for module in ["simple_dqn", *modules()])
     return f"""site_name: Simple-DQN
 docs_dir: docs
 site_dir: site
@@ -148,14 +142,8 @@ def main() -> int:
     shutil.copyfile(STAGE.parent / "curves.html", STAGE / "docs" / "curves.html")
     settings = STAGE.parent / "mkdocs.yml"
     settings.write_text(configuration(), encoding="utf-8")
-    build = [
-        str(Path(sys.executable).with_name("zensical")),
-        "build",
-        "--strict",
-        "--clean",
-        "--config-file",
-        settings.name,
-    ]
+    zensical = str(Path(sys.executable).with_name("zensical"))
+    build = [zensical, "build", "--strict", "--clean", "--config-file", settings.name]
     done = subprocess.run(
         build, cwd=STAGE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )

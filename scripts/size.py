@@ -14,13 +14,8 @@ SIZE = HOME / "SIZE"
 
 def measured(folder: str) -> tuple[int, int]:
     """Return the lines and the number of the Python files that git tracks in `folder`."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--", f"{folder}/*.py"],
-        cwd=HOME,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["git", "ls-files", "-z", "--", f"{folder}/*.py"]
+    listed = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=True)
     files = [HOME / name for name in listed.stdout.split("\0") if name and (HOME / name).is_file()]
     return sum(len(file.read_bytes().splitlines()) for file in files), len(files)
 
@@ -36,9 +31,7 @@ def main(update: bool) -> int:
         now = measured(folder)
         above = any(one > int(limit) for one, limit in zip(now, limits, strict=True))
         failed |= above
-        remark = (
-            "  above the limit: make it smaller, or raise SIZE and say why in the commit" if above else ""
-        )
+        remark = "  above the limit: make it smaller, or raise SIZE and say why in the commit" * above
         print(f"{folder:18} {now[0]:6} of {limits[0]:>6} lines, {now[1]:4} of {limits[1]:>4} files{remark}")
         rows.append(f"{folder:18} {min(now[0], int(limits[0])):6} {min(now[1], int(limits[1])):5}")
     if update:

@@ -47,6 +47,11 @@ def train_in(home: Path, *words: str) -> Path:
     return home
 
 
+def nightly(*values: object) -> Any:
+    """Return `values` of a parameter with which a test runs in `make nightly` alone."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
 def run(*arguments: str) -> None:
     assert main.run(arguments) == 0
 

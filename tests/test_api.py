@@ -30,7 +30,7 @@ from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inpu
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot, locked
 from simple_dqn.statistics import Point, Writer
-from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, python, rows
+from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, nightly, python, rows
 
 pytestmark = pytest.mark.usefixtures("home")
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -97,7 +97,7 @@ def test_what_is_not_needed_is_not_loaded(home: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["docs/api.md", pytest.param("README.md", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("page", ["docs/api.md", nightly("README.md")])
 def test_the_example_of_a_page_runs(page: str, capsys: Capsys) -> None:
     """With a shorter game or fewer games than on the page."""
     example = next(block for block in CODE.findall((PROJECT / page).read_text()) if "evaluate" in block)
@@ -145,9 +145,7 @@ def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: P
 
 
 @pytest.mark.parametrize(("callback", "left"), [("on_step", [40]), ("on_phase_end", [])])
-def test_an_exception_in_a_callback_loses_no_step(
-    callback: str, left: list[int], snapshot: Path, home: Path
-) -> None:
+def test_an_exception_in_a_callback_loses_no_step(callback: str, left: list[int], snapshot: Path) -> None:
     class OwnError(BaseException):
         pass
 
@@ -168,9 +166,8 @@ def test_a_run_that_callbacks_stop_goes_on_and_keeps_the_best_test(home: Path) -
     settings: dict[str, Any] = {**CATCH, "epochs": 3, "test_steps": 40, "keep": "best"}
     ended: list[dict[str, Any]] = []
     called: list[dict[str, Any]] = []
-    whole = simple_dqn.train(
-        "catch", label="whole", on_phase_end=ended.append, on_step=called.append, every=20, **settings
-    )
+    hearing: dict[str, Any] = {"on_phase_end": ended.append, "on_step": called.append, "every": 20}
+    whole = simple_dqn.train("catch", label="whole", **hearing, **settings)
     tests = {row["epoch"]: row["average_reward"] for row in ended if row["phase"] == "test"}
     best = whole.snapshots[max(tests, key=lambda epoch: tests[epoch]) - 1]
     assert whole.best == home / "snapshots" / "catch_whole_best.pkl"
@@ -201,15 +198,14 @@ def test_a_run_that_stopped_before_its_first_step_goes_on(home: Path) -> None:
     assert [row["phase"] for row in rows(home / "results" / "catch.csv")] == ["test", "test"]
 
 
-def test_a_run_that_began_with_other_weights_goes_on_with_its_own(snapshot: Path, home: Path) -> None:
-    assert home
+def test_a_run_that_began_with_other_weights_goes_on_with_its_own(snapshot: Path) -> None:
     for epochs in (1, 2):
         flags: dict[str, Any] = {**CATCH, "epochs": epochs, "load_weights": snapshot}
         run = simple_dqn.train("catch", resume=True, **flags)
     assert len(run.snapshots) == 2
 
 
-def test_a_resumed_run_says_where_its_files_are_and_has_its_preset_as_the_game_has_it(home: Path) -> None:
+def test_a_resumed_run_has_the_same_files_and_preset(home: Path) -> None:
     settings: dict[str, Any] = {**CATCH, "test_steps": 40, "keep": "best"}
     first = simple_dqn.train("catch", csv_file=home / "other" / "x.csv", **settings)
     run = simple_dqn.train("catch", resume=True, epochs=2)
@@ -221,7 +217,6 @@ def test_a_resumed_run_says_where_its_files_are_and_has_its_preset_as_the_game_h
     assert len(run.snapshots) == 2
 
 
-@pytest.mark.usefixtures("home")
 def test_each_run_has_its_own_log_level_unless_the_application_has_a_log(monkeypatch: Patch) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "level", logging.WARNING)
@@ -241,9 +236,7 @@ def test_a_run_without_files_needs_no_lock(home: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [{"replay_size": 10**9}, {"track": "mine"}])
-def test_a_run_that_cannot_be_built_closes_its_games(
-    home: Path, monkeypatch: Patch, flags: dict[str, Any]
-) -> None:
+def test_a_run_that_cannot_be_built_closes_its_games(monkeypatch: Patch, flags: dict[str, Any]) -> None:
     made, closed = list[Any](), list[Any]()
     make_environment = simple_dqn.run.make_environment
 
@@ -362,7 +355,7 @@ def test_a_typed_script_passes_mypy_and_each_misspelt_line_does_not(tmp_path: Pa
     assert wrong == [lines + number for number in range(2, 8)], checked.stdout + checked.stderr
 
 
-def test_an_environment_refuses_wrong_actions_and_returns_and_restores_states() -> None:
+def test_an_environment_checks_actions_and_restores_its_state() -> None:
     environment, other = (simple_dqn.make("pong", games=2, screen_width=64) for _ in range(2))
     assert environment.reset().screens.shape == (2, 84, 64)
     for actions in ([0, 99], [-1, 0], [0], 1, None, ["a", "b"], [[0], [1, 2]]):
@@ -511,9 +504,7 @@ def test_a_rule_that_returns_no_targets_is_named(returned: Any) -> None:
         simple_dqn.train("catch", **CATCH, target_rule="mine")
 
 
-def test_a_writer_of_ones_own_hears_of_a_run_and_changes_nothing(
-    snapshot: Path, home: Path, monkeypatch: Patch
-) -> None:
+def test_a_tracker_of_ones_own_changes_nothing(snapshot: Path, home: Path, monkeypatch: Patch) -> None:
     heard: list[Any] = []
 
     class Mine(Writer):

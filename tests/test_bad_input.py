@@ -101,7 +101,6 @@ def folder(tmp_path: Path) -> Path:
 ROWS = r"""
 train roms/pnog.rom => roms/pnog.rom | pong
 train => game
-snapshot show . => cannot read .: it is a folder
 train pong --preset slow => 'slow' | quick | --config
 train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test_steps
 test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a file of another kind | --json
@@ -120,7 +119,6 @@ resume pong_1.pkl --save_weights_prefix none => a run continues as pong
 sweep catch --gpus_per_run 1e-300 => --gpus_per_run 1e-300 is below 0.01
 train pong --config wide.yaml => wide.yaml
 train pong --keep worst => --keep | 'worst' | best
-train pong --tensorboard curves => --tensorboard | histograms
 train pong --config services.yaml --config=no.yaml => --config is given twice
 sweep pong --compare a= --compare 'b=--double true' => --compare is given twice
 train pong --replay_size 900000000 => --replay_size 900000000 | fits | --replay_compression
@@ -138,7 +136,6 @@ train pong --load_weights missing_3.pkl => missing_3.pkl does not exist
 train pong --screen_width 8 => screen
 train pong --screen_width 1024 --screen_height 1024 --network mlp => weights, too many | --screen_width
 train pong --epochs 1e300 => --epochs | too large
-test pong_1.pkl --play_games 1e20 => --play_games | too large
 resume pong_7.pkl => pong_7.pkl does not exist | pong_1.pkl
 test cut_1.pkl => cut_1.pkl cannot be used (it is cut off or damaged): copy or download it again
 test full_1.pkl => 18 actions | 6
@@ -175,12 +172,8 @@ train pong --observation vector => --observation vector | leave it out
 train catch --observation vector => --observation vector | leave it out
 train CartPole-v1 --network nature => --network nature | leave it out
 nvis CartPole-v1_1.pkl => nvis needs images | another snapshot
-train pong --track mlflow => --track: invalid choice: 'mlflow' | wandb, trackio
 train pong --save_weights_prefix PADDING => --save_weights_prefix | too long | 200
-nvis missing.pkl => missing.pkl
-nvis pong_1.pkl --visualization_filters 0 => too small
 nvis pong_1.pkl --visualization_file . => . is a folder
-nvis pong_1.pkl --visualization_file file/x.html => file is no folder
 nvis pong_1.pkl --game pong => unknown flag --game
 nvis pong_1.pkl --environment catch => was trained on pong, not on catch
 snapshot show hf://me/catch => .venv/bin/python -m pip install huggingface_hub== | safetensors== | extra `hub`

@@ -170,7 +170,6 @@ def read_benchmark(words: list[str]) -> ReadError | None:
         only_reading(),
         patch.object(subprocess, "Popen", side_effect=AssertionError(f"{name} did not stop at its flags")),
         patch.object(sys, "argv", words),
-        patch.object(sys, "path", [str(PROJECT / "benchmarks"), str(PROJECT / "tests" / "soak"), *sys.path]),
         contextlib.redirect_stderr(complaints),
     ):
         try:
@@ -196,16 +195,12 @@ def check_files(words: list[str], given: dict[str, Any]) -> None:
 
 
 def is_there(word: str, given: dict[str, Any]) -> bool:
-    written = WRITTEN.fullmatch(word)
-    own = {path.stem for path in (PROJECT / "examples").glob("*.py")}
-    return (
-        (Path(word).suffix == ".rom" and Path(word).stem in known_games())
-        or (written is not None and bool(game_of(written[3]) or written[3] in own))
-        or (PROJECT / word).exists()
-        or word in THEIRS
-        or is_placeholder(word)
-        or (given.get("environment") == "gym" and word == given["game"])
-    )
+    stem = written[3] if (written := WRITTEN.fullmatch(word)) else ""
+    is_written = stem and (game_of(stem) or (PROJECT / "examples" / f"{stem}.py").exists())
+    is_rom = Path(word).suffix == ".rom" and Path(word).stem in known_games()
+    is_id = given.get("environment") == "gym" and word == given["game"]
+    others = word in THEIRS or is_placeholder(word)
+    return bool(is_written or is_rom or is_id or (PROJECT / word).exists() or others)
 
 
 # Flags on the pages that `known_flags` does not find.
@@ -245,7 +240,7 @@ def test_every_command_and_flag_is_read_by_its_own_parser() -> None:
     assert set[str]().union(*shown.values()) >= OTHER_FLAGS
 
 
-def test_every_name_that_a_page_links_to_and_of_the_diagram_is_there() -> None:
+def test_linked_names_and_those_of_the_diagram_exist() -> None:
     found = [(page, *link) for page in pages() for link in LINKED_NAME.findall(page.read_text())]
     assert len(found) > 15
     for page, name, path in found:

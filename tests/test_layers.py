@@ -77,19 +77,13 @@ IMPORTS = {path: imports(path) for path in SOURCE.rglob("*.py") if package_of(pa
 
 def test_imports_run_downwards_and_in_no_circle() -> None:
     assert {package_of(path) for path in IMPORTS} == LAYER_OF.keys()
-    upwards = [
-        f"{path.relative_to(SOURCE)} imports {other}"
-        for path, names in IMPORTS.items()
-        for other in {name.split(".")[1] for name in names if name.startswith("simple_dqn.")}
-        & LAYER_OF.keys()
-        if other != package_of(path) and LAYER_OF[other] >= max(1, LAYER_OF[package_of(path)])
-    ]
-    assert not upwards
-    modules = {
-        ".".join(("simple_dqn", *path.relative_to(SOURCE).with_suffix("").parts)): names
-        for path, names in IMPORTS.items()
-        if path.name != "__init__.py"
-    }
+    for path, names in IMPORTS.items():
+        ours = {name.split(".")[1] for name in names if name.startswith("simple_dqn.")} & LAYER_OF.keys()
+        for other in ours - {package_of(path)}:
+            assert LAYER_OF[other] < max(1, LAYER_OF[package_of(path)]), f"{path} imports {other}"
+    files = {path: names for path, names in IMPORTS.items() if path.name != "__init__.py"}
+    name_of = {path: ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in files}
+    modules = {name_of[path]: names for path, names in files.items()}
     graph = {name: (found & modules.keys()) - {name} for name, found in modules.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError
 
@@ -115,12 +109,9 @@ def test_examples_the_page_and_the_emulator_stand_alone() -> None:
 
 def test_only_the_run_builds_the_objects() -> None:
     objects = {"ReplayMemory", "DeepQNetwork", "Agent"}
-    builders = {
-        package_of(path)
-        for path in IMPORTS
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in objects
-    }
+    nodes = [(package_of(path), node) for path in IMPORTS for node in ast.walk(tree(path))]
+    calls = [(package, node.func) for package, node in nodes if isinstance(node, ast.Call)]
+    builders = {package for package, one in calls if isinstance(one, ast.Name) and one.id in objects}
     assert builders == {"run", "cluster"}  # an actor on another machine builds the network that it acts by
 
 

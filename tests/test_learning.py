@@ -20,16 +20,13 @@ from simple_dqn.errors import Interrupt
 from simple_dqn.evaluation import PROTOCOLS, SCORES, Evaluation, ScoreBoard, evaluate, human_normalized
 from simple_dqn.run import Run, make_environment, make_player, make_run
 from simple_dqn.statistics import Statistics
-from tests.command_line import PROJECT, Patch
+from tests.command_line import CATCH, PROJECT, Patch, nightly
 from tests.statistics.test_statistics import make_step
 
-SETTINGS = {
-    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "history_length": 2,
-    "network": "small",
-    "replay_size": 5_000, "random_steps": 500, "train_steps": 8_000, "test_steps": 0, "epochs": 1,
-    "exploration_decay_steps": 4_000, "exploration_rate_test": 0.0, "target_steps": 200,
-    "optimizer": "adam", "learning_rate": 0.0003, "backend": "cpu",
-    "threads": 1,
+SETTINGS: dict[str, Any] = {
+    **CATCH, "game": "catch", "environment": "catch", "history_length": 2, "replay_size": 5_000,
+    "random_steps": 500, "train_steps": 8_000, "batch_size": 32, "target_steps": 200, "optimizer": "adam",
+    "learning_rate": 0.0003, "exploration_decay_steps": 4_000, "exploration_rate_test": 0.0,
 }  # fmt: skip
 
 
@@ -69,9 +66,7 @@ BRIEF = [("serial", 0), ("rollouts, 16 games", 0)]
 LONG = [(schedule, seed) for schedule in SCHEDULES for seed in range(3) if (schedule, seed) not in BRIEF]
 
 
-@pytest.mark.parametrize(
-    ("schedule", "seed"), [*BRIEF, *(pytest.param(*one, marks=pytest.mark.nightly) for one in LONG)]
-)
+@pytest.mark.parametrize(("schedule", "seed"), [*BRIEF, *(nightly(*one) for one in LONG)])
 def test_catch_is_solved(schedule: str, seed: int) -> None:
     run, config = train(seed, **SCHEDULES[schedule])
     assert score(run, config) >= 0.9
@@ -247,10 +242,8 @@ def test_published_scores_and_those_of_humans_and_random_play() -> None:
     lines = (PROJECT / "docs" / "data" / "results.csv").read_text().splitlines()
     rows = csv.DictReader(line for line in lines if line[0] != "#")
     for row in rows:
-        numbers = (
-            row[name].replace(",", "").replace("−", "-") for name in ("score", "a person", "random play")
-        )
-        score, person, random = map(float, numbers)
+        words = (row[name].replace(",", "") for name in ("score", "a person", "random play"))
+        score, person, random = (float(word.replace("−", "-")) for word in words)
         assert int(row["% of a person"]) == round(100 * (score - random) / (person - random))
         found = SCORES[row["game"].lower().replace(" ", "_").replace("*", "")]
         for name, column in {"simple_dqn": "simple_dqn", "deepmind": "DeepMind 2015"}.items():

@@ -134,7 +134,7 @@ def test_a_signal_to_the_script_reaches_python(ready: Project, name: signal.Sign
     assert process.returncode == -name
 
 
-def test_the_first_start_sets_up_and_later_ones_do_where_something_is_new_or_gone(project: Project) -> None:
+def test_a_start_installs_what_is_missing_or_outdated(project: Project) -> None:
     status, out, err = project.run("./train.sh", "pong")
     assert (status, json.loads(out)[0]) == (0, ["train", "pong"])  # standard output is the verb's alone
     assert err.startswith("First start: making .venv")

@@ -88,7 +88,7 @@ def test_the_help_of_a_verb_fits_on_a_screen(verb: str, capsys: Capsys) -> None:
         assert all((PROJECT / word).exists() for word in example if word.startswith("snapshots/trained"))
 
 
-def test_the_help_shows_the_values_of_a_plain_run_and_all_of_it_every_setting(capsys: Capsys) -> None:
+def test_help_shows_the_defaults_and_help_all_every_setting(capsys: Capsys) -> None:
     for verb, default in (("train", "4"), ("resume", "the snapshot's"), ("play", "the snapshot's")):
         (line,) = [line for line in help_of(capsys, verb, "--help", "all") if "--history_length " in line]
         assert line.endswith(f"(default: {default})")
@@ -114,7 +114,7 @@ def test_load_weights_may_name_the_snapshot_itself() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_names_settings_that_agree_and_its_agents_play_with_any_number_of_games(name: str) -> None:
+def test_a_preset_is_valid_in_training_and_in_play(name: str) -> None:
     assert PRESETS[name].keys() <= Config().flags().keys()
     rules.check(Config.from_flags(PRESETS[name]))
     words = [word for key, value in PRESETS[name].items() for word in (f"--{key}", str(value))]
@@ -224,7 +224,7 @@ def test_a_word_is_read_as_it_was_written(tmp_path: Path, word: str) -> None:
     ("preset: rainbow\nsettings:\n  noisy: false", "--n_step 5", "rainbow", {"n_step": 5, "noisy": False}),
     ("preset: rainbow\nnoisy: false", "--n_step 5", "rainbow", {"n_step": 5, "noisy": False}),
 ])  # fmt: skip
-def test_a_file_lies_over_a_preset_and_below_the_flags_and_the_outcome_is_shown(
+def test_flags_override_a_file_and_a_file_overrides_a_preset(
     tmp_path: Path, start: Start, capsys: Capsys, file: str, words: str, preset: str,
     others: dict[str, Any],
 ) -> None:  # fmt: skip
@@ -320,8 +320,9 @@ def test_promised_flags_and_defaults() -> None:
     assert {name: flags[name] for name in PROMISED} == PROMISED
     given = {name: value for name, value in Config().flags().items() if name not in ("game", "imports")}
     assert {"game": "", "imports": None, **parse(*as_flags(given))} == Config().flags()
-    # A memory that actors fill needs no random steps.
+    # A memory that actors fill needs no random steps, nor do rollouts.
     rules.check(Config.from_flags({"workers": 8, "random_steps": 0, "cluster": "local"}))
+    rules.check(Config.from_flags(read_settings(dict(flag.split("=") for flag in ROLLOUTS.split()))))
 
 
 @pytest.mark.parametrize(("words", "given"), [
@@ -402,12 +403,31 @@ tensorboard=true => --tensorboard true accompanies a CSV
 tensorboard=true csv_file=mine => --csv_file mine | --csv_file mine.csv
 csv_file=mine.yaml => --csv_file mine.yaml has the name of the settings | give a name in .csv
 emulator=warp environment=catch => --emulator warp and --environment catch exclude
+cluster=local schedule=concurrent => --schedule concurrent | exclude each other
+cluster=local processes=1 => --processes 1 | exclude each other
+cluster=local chunk_steps=4 => --chunk_steps 4 | at least 5
+cluster=local replay_size=100 => --replay_size 100 | give at least 110
+actors=3 => --actors 3 play on a cluster | --cluster local
+overlap=true workers=8 target_steps=0 => --schedule overlapped | needs a target network
+overlap=true workers=3 => give --workers 4 or more
+ROLLOUTS replay_size=5000 => --schedule rollouts and --replay_size 5000 exclude each other
+ROLLOUTS prioritized=true => --sampler prioritized
+ROLLOUTS n_step=3 => --n_step 3
+ROLLOUTS munchausen=true => --target_rule munchausen
+ROLLOUTS distributional=c51 => --distributional c51
+ROLLOUTS target_steps=100 => --target_steps 100
+ROLLOUTS concurrent=true => --schedule concurrent
+ROLLOUTS cluster=local => --cluster local
+ROLLOUTS batch_size=25 => --batch_size 25
+ROLLOUTS train_frequency=5 => --train_frequency
+ROLLOUTS train_steps=100 => give 120
 """
+ROLLOUTS = "rollout_steps=6 workers=4 target_steps=0 batch_size=8 train_steps=192"
 
 
 @pytest.mark.parametrize("line", CONTRADICTIONS.strip().splitlines())
 def test_settings_that_contradict_each_other(line: str) -> None:
-    flags, words = line.split(" => ")
+    flags, words = line.replace("ROLLOUTS", ROLLOUTS).split(" => ")
     with pytest.raises(UserError) as caught:
         rules.check(Config.from_flags(read_settings(dict(flag.split("=") for flag in flags.split()))))
     assert all(word in str(caught.value) for word in words.split(" | ")), caught.value

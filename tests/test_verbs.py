@@ -20,13 +20,12 @@ from ale_py.roms import get_rom_path
 
 import simple_dqn
 from atari2600.draws import Draws
-from simple_dqn import command_line, doctor, main
+from simple_dqn import command_line, doctor, machine, main
 from simple_dqn.config import Config, RunConfig, words
 from simple_dqn.doctor import CHECKS, Finding, examine
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import ScoreBoard
 from simple_dqn.files import command
-from simple_dqn.machine import available_memory, control_group_allowances
 from simple_dqn.random_streams import draw_seed, stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_file import read_run
@@ -50,9 +49,8 @@ def outcome_of(path: Path, flags: str) -> dict[str, Any]:
 
 @pytest.fixture
 def agent(home: Path) -> Path:
-    return save(
-        home / "catch_3.pkl", game="catch", environment="catch", workers=4, test_steps=0, replay_size=100
-    )
+    flags = {"game": "catch", "environment": "catch", "workers": 4, "test_steps": 0, "replay_size": 100}
+    return save(home / "catch_3.pkl", **flags)
 
 
 def test_train_writes_what_it_promises(home: Path) -> None:
@@ -85,7 +83,7 @@ def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: Pa
     assert "threads" not in Snapshot.load(home / "snapshots" / "catch_1.pkl").flags
 
 
-def test_the_same_seed_trains_the_same_with_tests_or_without_and_another_another(home: Path) -> None:
+def test_the_seed_determines_training_whether_or_not_there_are_tests(home: Path) -> None:
     for label, flags in {"a": {"test_steps": 40}, "b": {}, "c": {"random_seed": 1}}.items():
         run("train", *catch(label, epochs=2, **flags))
     trained = [row for row in rows(home / "results" / "catch_a.csv") if row["phase"] != "test"]
@@ -94,9 +92,7 @@ def test_the_same_seed_trains_the_same_with_tests_or_without_and_another_another
     assert a == b != c
 
 
-def test_what_no_snapshot_can_hold_is_refused_before_anything_is_renamed(
-    finished: Path, monkeypatch: Patch, told: Told
-) -> None:
+def test_too_large_a_network_renames_no_snapshot(finished: Path, monkeypatch: Patch, told: Told) -> None:
     before = sorted(finished.rglob("*.pkl"))
     monkeypatch.setattr("simple_dqn.snapshot.snapshot.MOST_BYTES", 1 << 20)
     assert "lower --screen_width" in told("train", *catch(), code=2).splitlines()[-1]
@@ -145,7 +141,7 @@ def test_test_reports_by_protocol(home: Path, capsys: Capsys) -> None:
     assert {"protocol": "nature", "random_starts": 5, "random_start_frames": 0}.items() <= outcome.items()
 
 
-def test_half_a_test_is_told_and_not_kept(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
+def test_an_interrupted_test_is_shown_but_not_saved(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
     add, file = ScoreBoard.add, agent.with_name("report.json")
 
     def interrupted(self: ScoreBoard, step: Step) -> list[float]:
@@ -188,7 +184,7 @@ def test_a_snapshot_in_bfloat16_is_used_in_the_machines_datatype(home: Path, mon
     assert [one.backend.datatype for one in configs] == ["auto"]
 
 
-def test_no_game_is_played_in_vain(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
+def test_a_test_starts_no_game_that_cannot_count(agent: Path, capsys: Capsys, monkeypatch: Patch) -> None:
     cases = {"--play_games 3 --workers 2": 2, "--test_steps 40": 4, "--play_games 9": 4,
              "--play_games 20 --workers 20": 20, "--play_games 3": 3}  # fmt: skip
     for flags, workers in cases.items():
@@ -204,13 +200,12 @@ def test_no_game_is_played_in_vain(agent: Path, capsys: Capsys, monkeypatch: Pat
     assert ", 70 steps" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("verb", ["profile_train", "profile_test", "profile_random"])
-def test_profiles(home: Path, capsys: Capsys, verb: str) -> None:
-    steps = {"profile_train": "train_steps", "profile_test": "test_steps", "profile_random": "random_steps"}
-    filling = () if verb == "profile_test" else ("--random_steps", "60")
-    run(verb, "pong", "--network", "small", "--random_seed", "0", *filling, f"--{steps[verb]}", "80")
+@pytest.mark.parametrize("phase", ["train", "test", "random"])
+def test_profiles(home: Path, capsys: Capsys, phase: str) -> None:
+    flags = ["--network=small", "--random_seed=0", *(["--random_steps=60"] if phase != "test" else [])]
+    run(f"profile_{phase}", "pong", *flags, f"--{phase}_steps", "80")
     assert "tottime" in capsys.readouterr().out
-    assert (home / "results" / f"pong_{verb}.prof").stat().st_size > 1000
+    assert (home / "results" / f"pong_profile_{phase}.prof").stat().st_size > 1000
     assert not list((home / "results").glob("*.csv"))
 
 
@@ -273,9 +268,8 @@ def test_a_card_is_a_folder_for_a_model_hub(finished: Path, capsys: Capsys, told
     said = capsys.readouterr().out
     hf = Path(sys.executable).with_name("hf")
     assert said.endswith(f"{hf} upload YOUR_NAME/catch_1_card {folder}\n")
-    assert {file.name for file in folder.iterdir()} == {
-        "README.md", "catch_1.pkl", "config.yaml", "curve.png", "replay.mp4",
-    }  # fmt: skip
+    files = {"README.md", "catch_1.pkl", "config.yaml", "curve.png", "replay.mp4"}
+    assert {file.name for file in folder.iterdir()} == files
     _, front, text = (folder / "README.md").read_text().split("---\n", 2)
     (model,) = yaml.safe_load(front)["model-index"]
     (result,) = model["results"]
@@ -292,9 +286,8 @@ def test_a_card_is_a_folder_for_a_model_hub(finished: Path, capsys: Capsys, told
     assert "catch_1_card exists: remove it" in told("snapshot", "card", "snapshots/catch_1.pkl", code=2)
 
 
-def test_a_card_of_a_game_that_nobody_can_draw_has_no_film(
-    finished: Path, monkeypatch: Patch, told: Told
-) -> None:
+@pytest.mark.usefixtures("finished")
+def test_the_card_of_a_game_that_nobody_can_draw_has_no_film(monkeypatch: Patch, told: Told) -> None:
     def fail(*_: object) -> NoReturn:
         raise UserError("there is no render_mode rgb_array")
 
@@ -311,9 +304,7 @@ def test_a_card_of_a_game_that_nobody_can_draw_has_no_film(
     [("", "./play.sh"), ("./train.sh", "./play.sh"), ("train.sh", "./play.sh"),
      ("../a b/train.sh", "'../a b/play.sh'"), ("/home/me/dqn/sweep.sh", "/home/me/dqn/play.sh")],
 )  # fmt: skip
-def test_a_suggested_command_works_where_the_last_one_did(
-    called: str, suggested: str, monkeypatch: Patch
-) -> None:
+def test_a_suggested_command_is_called_as_the_last(called: str, suggested: str, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SIMPLE_DQN_PROGRAM", called)
     assert command("play") == suggested
 
@@ -369,9 +360,7 @@ CASES: list[tuple[str, Prepare, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "prepare", "level", "words"), CASES, ids=[f"{case[0]}-{case[3]}" for case in CASES]
-)
+@pytest.mark.parametrize(("name", "prepare", "level", "words"), CASES, ids=lambda one: str(one)[:20])
 def test_each_check_tells_what_is_wrong_and_what_to_do(
     home: Path, monkeypatch: Patch, name: str, prepare: Prepare, level: str, words: str
 ) -> None:
@@ -409,48 +398,66 @@ def test_warnings_are_no_failure(home: Path, monkeypatch: Patch, capsys: Capsys,
     assert lines[-1][:2] == ["error", "c"]
 
 
-@pytest.mark.parametrize(("groups", "allowed"), [
+def control_groups(folder: Path, files: dict[str, str]) -> tuple[Path, Path]:
+    """Write the group of a process, outer/inner, and `files` of groups as the kernel has them."""
+    membership, groups = folder / "cgroup", folder / "groups"
+    membership.write_text("0::/outer/inner\n")
+    for name, text in files.items():
+        (groups / name).parent.mkdir(parents=True, exist_ok=True)
+        (groups / name).write_text(f"{text}\n")
+    return membership, groups
+
+
+# The limit and the use of memory of each group, and what of it is cache.
+@pytest.mark.parametrize(("limits", "allowed"), [
     ({"outer": (500, 300), "outer/inner": (900, 100, 3), "other": (1, 0, 0)}, [227, 810]),
     ({"outer": ("max", 300)}, []),
     ({".": (500, 300)}, [227]),  # a container sees its group at the top
     ({".": (100, 300)}, [0]),
     ({}, []),
 ])  # fmt: skip
-def test_every_group_counts(tmp_path: Path, groups: dict[str, tuple[Any, ...]], allowed: list[int]) -> None:
-    membership = tmp_path / "cgroup"
-    membership.write_text("0::/outer/inner\n")
-    for group, (limit, usage, *cache) in groups.items():
-        stat = f"anon 5\ninactive_file {cache[0] if cache else 20}\nactive_file 7\nshmem 1000\n"
-        folder = tmp_path / "groups" / group
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in {"max": f"{limit}\n", "current": f"{usage}\n", "stat": stat}.items():
-            (folder / f"memory.{name}").write_text(text)
-    assert control_group_allowances(membership, tmp_path / "groups") == allowed
-    assert control_group_allowances(tmp_path / "absent", tmp_path / "nowhere") == []
+def test_the_memory_of_a_container(tmp_path: Path, limits: dict[str, Any], allowed: list[int]) -> None:
+    files = {}
+    for group, (limit, usage, *cache) in limits.items():
+        stat = f"anon 5\ninactive_file {cache[0] if cache else 20}\nactive_file 7\nshmem 1000"
+        for name, text in {"max": limit, "current": usage, "stat": stat}.items():
+            files[f"{group}/memory.{name}"] = str(text)
+    assert machine.control_group_allowances(*control_groups(tmp_path, files)) == allowed
+    assert machine.control_group_allowances(tmp_path / "absent", tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize(("limits", "usable"), [
+    ({".": "max 100000"}, 4),
+    ({"outer": "250000 100000"}, 2),  # two and a half cores' worth of time
+    ({"outer": "300000 100000", "outer/inner": "50000 100000"}, 1),
+    ({"other": "100000 100000"}, 4),
+])  # fmt: skip
+def test_the_cores_of_a_container(limits: Any, usable: int, tmp_path: Path, monkeypatch: Patch) -> None:
+    groups = control_groups(tmp_path, {f"{name}/cpu.max": limit for name, limit in limits.items()})
+    cores = machine.control_group_cores
+    monkeypatch.setattr(machine, "control_group_cores", lambda: cores(*groups))
+    monkeypatch.setattr(machine, "core_numbers", lambda: {0, 1, 2, 3})
+    assert machine.usable_cores() == usable
 
 
 def test_the_tightest_limit_holds(monkeypatch: Patch) -> None:
-    monkeypatch.setattr("simple_dqn.machine.control_group_allowances", lambda: [7, 3])
-    for machine, least in ((5, 3), (2, 2)):
-        monkeypatch.setattr(psutil, "virtual_memory", lambda n=machine: SimpleNamespace(available=n))
-        assert available_memory() == least
+    monkeypatch.setattr(machine, "control_group_allowances", lambda: [7, 3])
+    for free, least in ((5, 3), (2, 2)):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda n=free: SimpleNamespace(available=n))
+        assert machine.available_memory() == least
 
 
-def draws(seed: int, name: str, index: int = 0) -> list[int]:
-    numbers: list[int] = stream(seed, name, index).integers(2**32, size=8).tolist()
-    return numbers
-
-
-def test_names_indices_and_seeds_give_streams_of_their_own_that_repeat() -> None:
+def test_each_seed_name_and_index_has_its_own_random_stream() -> None:
     places = [(seed, name, index) for seed in (0, 1) for name in ("sampling", "weights") for index in (0, 1)]
-    assert len({tuple(draws(*place)) for place in places}) == 8
-    assert all(draws(*place) == draws(*place) for place in places)
+    drawn = [tuple(stream(*place).integers(2**32, size=8).tolist()) for place in 2 * places]
+    assert drawn[:8] == drawn[8:]
+    assert len({*drawn}) == 8
     seeds = {draw_seed() for _ in range(20)}
     assert len(seeds) > 15
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
-def test_draws_are_even_and_neither_follow_their_key_nor_each_other() -> None:
+def test_draws_are_uniform_and_independent() -> None:
     numbers = np.array([[game.random() for _ in range(4000)] for game in map(Draws, range(5))])
     assert numbers.min() >= 0
     assert numbers.max() < 1

@@ -1,4 +1,4 @@
-"""Speed of the small networks of reinforcement learning in several frameworks: `./bench.sh networks`.
+"""Speed of Nature's network in several frameworks: `./bench.sh networks`.
 
 It continues rl-nn-benchmarks (2017). Each framework implements a small interface (`interface`) and runs in a
 process of its own (`worker`, `contender`). All do the same work on the same data (`work`); this is checked

@@ -29,24 +29,16 @@ QUICK, FULL = (3, 0.2, 1.0), (7, 1.0, 20.0)
 
 def parser() -> Parser:
     """Return the parser of the flags."""
-    result = common.parser("networks", "Measure the speed of small networks in several frameworks.")
+    result = common.parser("networks", "Measure the speed of Nature's network in several frameworks.")
     add = result.add_argument
     add("frameworks", nargs="*", metavar="FRAMEWORK", help=f"{', '.join(FRAMEWORKS)} (default: all)")
     add("--install", action="store_true", help="install missing frameworks, each in its own environment")
-    add("--quick", action="store_true", help="fewer and shorter measurements: 3 minutes")
+    add("--quick", action="store_true", help="fewer and shorter measurements: under 3 minutes")
     add("--threads", type=positive(int), default=usable_cores(), help="CPU threads (default: %(default)s)")
-    add(
-        "--rounds",
-        type=positive(int),
-        help=f"measurements per figure (default: {FULL[0]}, quick: {QUICK[0]})",
-    )
+    rounds = f"measurements per figure (default: {FULL[0]}, quick: {QUICK[0]})"
+    add("--rounds", type=positive(int), help=rounds)
     add("--csv_file", type=Path, default=home() / "results" / "networks.csv", help="(default: %(default)s)")
-    add(
-        "--docs",
-        type=Path,
-        metavar="FILE",
-        help="write the tables into this Markdown file, between its markers",
-    )
+    add("--docs", type=Path, metavar="FILE", help="write the tables between the markers of this page")
     return result
 
 
@@ -131,15 +123,14 @@ def main(words: Sequence[str]) -> None:
     rows = run(frameworks, plan, flags["threads"], failures)
     speeds = report.higher(speeds, peaks(flags["threads"]))
     lines = heading(flags, plan, rows, speeds)
-    dqn = report.dqn_tables(rows, speeds)
-    tables = [*report.original_tables(rows), *dqn]
+    tables = report.tables_of(rows, speeds)
     print("\n".join(lines))
     for table in tables:
         print_table(table.title, table.header, table.rows)
         print("\n".join(table.notes))
     report.write_csv(flags["csv_file"], rows, speeds)
     if flags["docs"]:
-        report.fill(flags["docs"], report.markdown(lines, dqn))
+        report.fill(flags["docs"], report.markdown(lines, tables))
     print(f"\nThe figures are in {flags['csv_file']}")
 
 

@@ -32,13 +32,9 @@ class Contender:
         environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
         # Standard error goes to a file: a pipe that nobody reads would fill up and block the worker.
         descriptor, self._errors = tempfile.mkstemp()
-        self._process = subprocess.Popen(
-            [python(name), "-P", "-m", "networks.worker", name, device, str(threads)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=descriptor,
-            env=environment,
-        )
+        command = [python(name), "-P", "-m", "networks.worker", name, device, str(threads)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=descriptor, env=environment)
         os.close(descriptor)
         self._running = True
         try:

@@ -1,4 +1,4 @@
-"""A network in plain numpy with hand-written gradients: in float64 it is the reference for the frameworks.
+"""The network in plain numpy with hand-written gradients: in float64 it is the reference for the frameworks.
 
 A convolution is a matrix product over all patches of its input ("im2col").
 """
@@ -10,16 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import DTypeLike, NDArray
 
-from networks.work import (
-    ADAM_DECAYS,
-    ADAM_EPSILON,
-    ADAM_RATE,
-    CLASSIFIER_RATE,
-    Convolution,
-    Labels,
-    NetworkSpec,
-    Weights,
-)
+from networks.work import ADAM_DECAYS, ADAM_EPSILON, ADAM_RATE, CONVOLUTIONS, Convolution, Weights
 from simple_dqn.types import Minibatch, States
 
 Array: TypeAlias = NDArray[np.floating[Any]]
@@ -35,18 +26,17 @@ class Passed:
 
 
 class NumpyNetwork:
-    """The network of `spec` in `dtype`."""
+    """The network in `dtype`."""
 
-    def __init__(self, spec: NetworkSpec, weights: Weights, dtype: DTypeLike) -> None:
-        self.spec = spec
+    def __init__(self, weights: Weights, dtype: DTypeLike) -> None:
         self.dtype = dtype
         self.weights: dict[str, Array] = {name: values.astype(dtype) for name, values in weights.items()}
 
     def forward(self, inputs: Array, passed: Passed | None = None) -> Array:
-        """Return the outputs [B, O] of `inputs` [B, 4, 84, 84]; store intermediate results in `passed`."""
+        """Return the outputs [B, A] of `inputs` [B, 4, 84, 84]; store intermediate results in `passed`."""
         passed = Passed() if passed is None else passed
         features = inputs
-        for number, layer in enumerate(self.spec.convolutions, 1):
+        for number, layer in enumerate(CONVOLUTIONS, 1):
             patches = _patches(features, layer)
             filters = self.weights[f"conv{number}.weight"].reshape(layer.filters, -1)
             output = np.maximum(patches @ filters.T + self.weights[f"conv{number}.bias"], 0)
@@ -61,14 +51,14 @@ class NumpyNetwork:
         return dense @ self.weights["output.weight"].T + self.weights["output.bias"]
 
     def gradients(self, passed: Passed, errors: Array) -> dict[str, Array]:
-        """Return the gradients of a loss by weight, given its gradient for the outputs, `errors` [B, O]."""
+        """Return the gradients of a loss by weight, given its gradient for the outputs, `errors` [B, A]."""
         *convolved, flat, dense = passed.outputs
         result = {"output.weight": errors.T @ dense, "output.bias": errors.sum(0)}
         errors = errors @ self.weights["output.weight"] * (dense > 0)
         result |= {"dense.weight": errors.T @ flat, "dense.bias": errors.sum(0)}
         errors = errors @ self.weights["dense.weight"]
         for number in range(len(convolved), 0, -1):
-            layer, weight = self.spec.convolutions[number - 1], self.weights[f"conv{number}.weight"]
+            layer, weight = CONVOLUTIONS[number - 1], self.weights[f"conv{number}.weight"]
             errors = (
                 errors.reshape(len(flat), layer.filters, -1).transpose(0, 2, 1).reshape(-1, layer.filters)
             )
@@ -102,39 +92,11 @@ def _overlay(patches: Array, shape: tuple[int, ...], layer: Convolution) -> Arra
     return result
 
 
-class NumpyClassifier:
-    """The classifier of `interface`."""
-
-    def __init__(self, spec: NetworkSpec, weights: Weights, dtype: DTypeLike = np.float32) -> None:
-        self.network = NumpyNetwork(spec, weights, dtype)
-
-    def scores(self, images: Array) -> NDArray[np.float32]:
-        return self.network.forward(images.astype(self.network.dtype)).astype(np.float32)
-
-    def classify(self, images: Array) -> Labels:
-        labels: Labels = self.network.forward(images.astype(self.network.dtype, copy=False)).argmax(1)
-        return labels
-
-    def train(self, images: Array, labels: Labels) -> float:
-        passed, rows = Passed(), np.arange(len(labels))
-        scores = self.network.forward(images.astype(self.network.dtype, copy=False), passed)
-        shifted = scores - scores.max(1, keepdims=True)
-        probabilities = np.exp(shifted) / np.exp(shifted).sum(1, keepdims=True)
-        loss = -np.log(probabilities[rows, labels]).mean()
-        probabilities[rows, labels] -= 1
-        for name, gradient in self.network.gradients(passed, probabilities / len(labels)).items():
-            self.network.weights[name] -= CLASSIFIER_RATE * gradient
-        return float(loss)
-
-
 class NumpyQNetwork:
     """The Q-network of `interface`."""
 
-    def __init__(
-        self, spec: NetworkSpec, weights: Weights, target: Weights, dtype: DTypeLike = np.float32
-    ) -> None:
-        self.online = NumpyNetwork(spec, weights, dtype)
-        self.target = NumpyNetwork(spec, target, dtype)
+    def __init__(self, weights: Weights, target: Weights, dtype: DTypeLike = np.float32) -> None:
+        self.online, self.target = NumpyNetwork(weights, dtype), NumpyNetwork(target, dtype)
         self.updates = 0
         self._means = {name: np.zeros_like(values) for name, values in self.online.weights.items()}
         self._squares = {name: np.zeros_like(values) for name, values in self.online.weights.items()}

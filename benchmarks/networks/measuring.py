@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 
 import numpy as np
@@ -10,8 +10,7 @@ import numpy as np
 from networks.contender import Contender, ContenderError
 from networks.interface import UnsupportedError
 from networks.proof import Answers, difference, reference
-from networks.work import Subject, Task
-from networks.worker import order_of
+from networks.work import Task
 
 
 @dataclass
@@ -89,35 +88,33 @@ def measure(contenders: dict[str, Contender], rows: dict[str, Row], plan: Plan) 
 def prove(contenders: dict[str, Contender], rows: dict[str, Row], plan: Plan) -> None:
     """Add a cell for every task to every row, with a reason where the framework cannot be timed."""
     say("Computing the reference results")
-    plain = dict.fromkeys(Subject(task.subject.network) for task in plan.tasks)
-    expected = {subject.network: reference(subject) for subject in plain}
+    expected = reference()
     for key, contender in contenders.items():
         say(f"Checking the results of {contender.title}")
         outcomes = {
-            subject: _prove(contender, rows[key], subject, expected[subject.network])
-            for subject in dict.fromkeys(task.subject for task in plan.tasks)
+            datatype: _prove(contender, rows[key], datatype, expected)
+            for datatype in dict.fromkeys(task.datatype for task in plan.tasks)
         }
         for task in plan.tasks:
-            reason, learns = outcomes[task.subject]
+            reason, learns = outcomes[task.datatype]
             if task.training and not learns:
                 reason = reason or "inference only"
             rows[key].cells[task] = Cell(reason=reason)
 
 
-def _prove(contender: Contender, row: Row, subject: Subject, expected: Answers) -> tuple[str, bool]:
-    """Return why the framework cannot be timed with `subject`, or "", and whether it supports training."""
+def _prove(contender: Contender, row: Row, datatype: str, expected: Answers) -> tuple[str, bool]:
+    """Return why the framework cannot be timed in `datatype`, or "", and whether it supports training."""
     if row.reason:
         return row.reason, False
     try:
-        order = {"do": "prove", "network": subject.network, "datatype": subject.datatype}
-        answer = contender.ask(order)
+        answer = contender.ask({"do": "prove", "datatype": datatype})
     except UnsupportedError as error:
         return str(error), False
     except ContenderError as error:
         row.reason = str(error)
         return row.reason, False
     given = Answers(np.array(answer["outputs"]), answer["loss"])
-    return difference(given, expected, subject.datatype, row.device), answer["loss"] is not None
+    return difference(given, expected, datatype, row.device), answer["loss"] is not None
 
 
 def _ask(contender: Contender, row: Row, task: Task, what: str, seconds: float) -> dict[str, float]:
@@ -125,7 +122,7 @@ def _ask(contender: Contender, row: Row, task: Task, what: str, seconds: float) 
     if row.reason:
         return {}
     try:
-        return contender.ask({"do": what, "seconds": seconds, **order_of(task)})
+        return contender.ask({"do": what, "seconds": seconds, **asdict(task)})
     except UnsupportedError as error:
         row.cells[task].reason = str(error)
     except ContenderError as error:

@@ -4,29 +4,19 @@ The reference is the same network in numpy in float64. Compared are the outputs 
 after five updates on another: the framework trains six times, and returns the loss before each update.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from networks.interface import Classifier, QNetwork, UnsupportedError
-from networks.layers import NumpyClassifier, NumpyQNetwork
-from networks.work import (
-    CLASSIFIER_TRAIN_BATCH,
-    NETWORKS,
-    Subject,
-    draw_images,
-    draw_minibatch,
-    draw_target,
-    draw_weights,
-)
+from networks.interface import QNetwork, UnsupportedError
+from networks.layers import NumpyQNetwork
+from networks.work import draw_minibatch, draw_target, draw_weights
 
 UPDATES = 5
 SEED, WEIGHTS_SEED, TARGET_SEED = 5, 1, 2
 Q_BATCH = 32
-PREDICTED = 16  # states, or images, whose outputs are compared
+PREDICTED = 16  # states whose outputs are compared
 # Allowed errors: of outputs, relative to the largest of the reference; of losses, relative to the reference.
 # bfloat16 has 8 bits of precision, so a single rounding is up to 0.004. On a GPU the frameworks convolve
 # float32 in TF32, with 11 bits.
@@ -38,7 +28,7 @@ LOSS_BOUNDS = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 1e-2}
 class Answers:
     """The results of a framework."""
 
-    outputs: NDArray[np.float64]  # [B, O]
+    outputs: NDArray[np.float64]  # [B, A]
     loss: float | None  # after five updates; None if it does not support training
 
 
@@ -46,33 +36,17 @@ def q_answers(network: QNetwork) -> Answers:
     """Return the results of `network`; this changes its weights."""
     minibatch = draw_minibatch(Q_BATCH, SEED)
     outputs = np.array(network.predict(minibatch.prestates[:PREDICTED]), np.float64)
-    return Answers(outputs, _loss_after_updates(lambda: network.train(minibatch)))
-
-
-def classifier_answers(classifier: Classifier) -> Answers:
-    """Return the results of `classifier`; this changes its weights."""
-    images, labels = draw_images(CLASSIFIER_TRAIN_BATCH, SEED)
-    outputs = np.array(classifier.scores(images[:PREDICTED]), np.float64)
-    return Answers(outputs, _loss_after_updates(lambda: classifier.train(images, labels)))
-
-
-def _loss_after_updates(train: Callable[[], SupportsFloat]) -> float | None:
-    """Return the loss after `UPDATES` updates, or None if the framework does not support training."""
     try:
         for _ in range(UPDATES):
-            float(train())
-        return float(train())
+            float(network.train(minibatch))
+        return Answers(outputs, float(network.train(minibatch)))
     except UnsupportedError:
-        return None
+        return Answers(outputs, None)
 
 
-def reference(subject: Subject) -> Answers:
+def reference() -> Answers:
     """Return the results that every framework must have."""
-    spec = NETWORKS[subject.network]
-    weights = draw_weights(spec, WEIGHTS_SEED)
-    if subject.is_q_network:
-        return q_answers(NumpyQNetwork(spec, weights, draw_target(spec, TARGET_SEED), np.float64))
-    return classifier_answers(NumpyClassifier(spec, weights, np.float64))
+    return q_answers(NumpyQNetwork(draw_weights(WEIGHTS_SEED), draw_target(TARGET_SEED), np.float64))
 
 
 def difference(given: Answers, expected: Answers, datatype: str, device: str) -> str:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from networks.measuring import Cell, Row
-from networks.work import DATATYPES, ORIGINAL, Subject, Task
+from networks.work import DATATYPES, Task
 from simple_dqn.errors import UserError
 from simple_dqn.files import read_text, replacing
 
 BEGIN, END = "<!-- networks:begin -->", "<!-- networks:end -->"
 FIELDS = (
-    "framework", "version", "device", "network", "task", "batch", "datatype", "median_us", "least_us",
+    "framework", "version", "device", "task", "batch", "datatype", "median_us", "least_us",
     "most_us", "peak_share", "cores_busy", "warm_up_s", "reason",
 )  # fmt: skip
 
@@ -29,36 +29,11 @@ class Table:
     notes: list[str]
 
 
-def original_tables(rows: Sequence[Row]) -> list[Table]:
-    """Return rl-nn-benchmarks' tables, one for each network, with the tasks that were measured."""
-    tables = []
-    for network in ("small", "large"):
-        tasks = _measured(rows, Subject(network))
-        header = ["framework"]
-        counts = {task: ORIGINAL.training if task.training else ORIGINAL.inference for task in tasks}
-        for task in tasks:
-            header += ["training s" if task.training else "inference s", "busy cores"]
-        body = []
-        for row in rows:
-            cells = [_label(row, rows)]
-            for task in tasks:
-                cell = row.cells.get(task, Cell())
-                cells += [_figure(cell, counts[task], 2), f"{cell.busy:.1f}" if cell.cores else "–"]
-            body.append(cells)
-        title = (
-            f"The {network} network: inference on {ORIGINAL.inference:,} batches of 16, "
-            f"training on {ORIGINAL.training} of 128, float32"
-        )
-        if tasks:
-            tables.append(Table(title, header, body, _notes(rows, tasks)))
-    return tables
-
-
-def dqn_tables(rows: Sequence[Row], peaks: Peaks) -> list[Table]:
-    """Return the table of the deep Q-network for each datatype."""
+def tables_of(rows: Sequence[Row], peaks: Peaks) -> list[Table]:
+    """Return the table of each datatype."""
     tables = []
     for datatype in DATATYPES:
-        tasks = _measured(rows, Subject("nature", datatype))
+        tasks = _measured(rows, datatype)
         header = ["framework"]
         for task in tasks:
             header += [f"{'update' if task.training else 'predict'} {task.batch}"]
@@ -68,7 +43,7 @@ def dqn_tables(rows: Sequence[Row], peaks: Peaks) -> list[Table]:
             cells = [_label(row, rows)]
             for task in tasks:
                 cell = row.cells.get(task, Cell())
-                cells.append(_figure(cell, 1e6, 0))
+                cells.append(_figure(cell))
                 if task.training:
                     share = peak_share(row, task, cell, peaks)
                     cells.append("–" if share is None else f"{share:.0%}")
@@ -79,9 +54,9 @@ def dqn_tables(rows: Sequence[Row], peaks: Peaks) -> list[Table]:
     return tables
 
 
-def _measured(rows: Sequence[Row], subject: Subject) -> list[Task]:
-    """Return the tasks with `subject`, predictions before updates and small batches before large ones."""
-    tasks = {task for row in rows for task in row.cells if task.subject == subject}
+def _measured(rows: Sequence[Row], datatype: str) -> list[Task]:
+    """Return the tasks in `datatype`, predictions before updates and small batches before large ones."""
+    tasks = {task for row in rows for task in row.cells if task.datatype == datatype}
     return sorted(tasks, key=lambda task: (task.training, task.batch))
 
 
@@ -90,14 +65,14 @@ def _label(row: Row, rows: Sequence[Row]) -> str:
     return row.title if len({other.device for other in rows}) == 1 else f"{row.title}, {row.device}"
 
 
-def _figure(cell: Cell, scale: float, digits: int) -> str:
-    """Return the median as text, with half the range in percent of it."""
+def _figure(cell: Cell) -> str:
+    """Return the median in µs as text, with half the range in percent of it."""
     if not cell.seconds:
         return "wrong" if cell.reason.startswith("wrong") else "–"
     if len(cell.seconds) == 1:
-        return f"{cell.middle * scale:,.{digits}f}"
+        return f"{cell.middle * 1e6:,.0f}"
     spread = (max(cell.seconds) - min(cell.seconds)) / 2 / cell.middle
-    return f"{cell.middle * scale:,.{digits}f} ±{spread:.0%}"
+    return f"{cell.middle * 1e6:,.0f} ±{spread:.0%}"
 
 
 def _notes(rows: Sequence[Row], tasks: Sequence[Task]) -> list[str]:
@@ -113,7 +88,7 @@ def peak_share(row: Row, task: Task, cell: Cell, peaks: Peaks) -> float | None:
     """Return the speed of a cell relative to the measured peak in the same precision."""
     if not cell.seconds or row.device not in peaks:
         return None
-    return task.flops / cell.middle / peaks[row.device][task.subject.datatype]
+    return task.flops / cell.middle / peaks[row.device][task.datatype]
 
 
 def markdown(heading: Sequence[str], tables: Sequence[Table]) -> str:
@@ -162,17 +137,9 @@ def write_csv(path: Path, rows: Sequence[Row], peaks: Peaks) -> None:
             if not row.cells:
                 writer.writerow(about | {"reason": row.reason})
             for task, cell in row.cells.items():
-                writer.writerow(about | _csv_task(task) | _csv_cell(row, task, cell, peaks))
-
-
-def _csv_task(task: Task) -> dict[str, object]:
-    what = "train" if task.training else "predict"
-    return {
-        "network": task.subject.network,
-        "task": what,
-        "batch": task.batch,
-        "datatype": task.subject.datatype,
-    }
+                what = {"task": "update" if task.training else "predict"}
+                of_task = {**what, "batch": task.batch, "datatype": task.datatype}
+                writer.writerow(about | of_task | _csv_cell(row, task, cell, peaks))
 
 
 def _csv_cell(row: Row, task: Task, cell: Cell, peaks: Peaks) -> dict[str, object]:

@@ -1,9 +1,9 @@
-"""The tasks that are timed: the networks, their weights and their inputs.
+"""The network that is timed, its tasks, weights and inputs.
 
 Everything is sampled with fixed seeds, so every framework gets the same data, bit for bit.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -12,13 +12,9 @@ from numpy.typing import NDArray
 from simple_dqn.types import Minibatch
 
 Weights: TypeAlias = dict[str, NDArray[np.float32]]  # "conv1.weight", ..., in PyTorch's order of axes
-Labels: TypeAlias = NDArray[np.int64]  # [B]
-Scores: TypeAlias = NDArray[np.float32]  # [B, O]
 
 STATE_SHAPE = (4, 84, 84)  # screens in a state, height and width in pixels
-CLASSES = 10
 ACTIONS = 6
-CLASSIFIER_RATE = 1e-3  # step size of gradient descent
 ADAM_RATE = 2.5e-4
 ADAM_DECAYS = (0.9, 0.999)
 ADAM_EPSILON = 1e-8
@@ -33,141 +29,80 @@ class Convolution:
     stride: int  # pixels
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkSpec:
-    """Convolutions, a dense layer with a rectifier, and a linear output layer, all with biases."""
-
-    convolutions: tuple[Convolution, ...]
-    units: int
-    outputs: int
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each weight by name, in the order of the layers."""
-        result: dict[str, tuple[int, ...]] = {}
-        channels, side = STATE_SHAPE[:2]
-        for number, layer in enumerate(self.convolutions, 1):
-            result[f"conv{number}.weight"] = (layer.filters, channels, layer.size, layer.size)
-            result[f"conv{number}.bias"] = (layer.filters,)
-            channels, side = layer.filters, (side - layer.size) // layer.stride + 1
-        result |= {"dense.weight": (self.units, channels * side**2), "dense.bias": (self.units,)}
-        result |= {"output.weight": (self.outputs, self.units), "output.bias": (self.outputs,)}
-        return result
-
-    def layer_flops(self) -> list[int]:
-        """Return the floating-point operations of each layer for one state, additions included."""
-        side, result = STATE_SHAPE[1], []
-        for name, shape in self.shapes().items():
-            if name.startswith("conv") and name.endswith("weight"):
-                layer = self.convolutions[int(name[4]) - 1]
-                side = (side - layer.size) // layer.stride + 1
-                result.append(2 * side**2 * int(np.prod(shape)))
-            elif name.endswith("weight"):
-                result.append(2 * int(np.prod(shape)))
-        return result
+# Nature's network: convolutions, a dense layer with a rectifier, and a linear output layer, all with biases.
+CONVOLUTIONS = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
+UNITS = 512
+BATCH_FIELDS = ("prestates", "actions", "rewards", "poststates", "terminals", "discounts")  # of an update
 
 
-SMALL = NetworkSpec((Convolution(16, 8, 4), Convolution(32, 4, 2)), 512, CLASSES)
-LARGE = NetworkSpec((Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)), 512, CLASSES)
-NATURE = replace(LARGE, outputs=ACTIONS)
-NETWORKS = {"small": SMALL, "large": LARGE, "nature": NATURE}
+def shapes_and_flops() -> tuple[dict[str, tuple[int, ...]], list[int]]:
+    """Return the shape of each weight by name, and the floating-point operations of each layer for a state.
+
+    Both are in the order of the layers; additions count as operations.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    flops: list[int] = []
+    channels, side = STATE_SHAPE[:2]
+    for number, layer in enumerate(CONVOLUTIONS, 1):
+        shapes[f"conv{number}.weight"] = (layer.filters, channels, layer.size, layer.size)
+        shapes[f"conv{number}.bias"] = (layer.filters,)
+        side = (side - layer.size) // layer.stride + 1
+        flops.append(2 * side**2 * layer.filters * channels * layer.size**2)
+        channels = layer.filters
+    for name, inputs, units in (("dense", channels * side**2, UNITS), ("output", UNITS, ACTIONS)):
+        shapes |= {f"{name}.weight": (units, inputs), f"{name}.bias": (units,)}
+        flops.append(2 * inputs * units)
+    return shapes, flops
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A network in a datatype."""
-
-    network: str  # a key of NETWORKS; "nature" is the Q-network, the others are classifiers
-    datatype: str = "float32"
-
-    @property
-    def is_q_network(self) -> bool:
-        """Return whether the outputs are Q-values and not classes."""
-        return self.network == "nature"
+SHAPES, LAYER_FLOPS = shapes_and_flops()
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """A cell of the table that each framework fills."""
 
-    subject: Subject
-    training: bool  # False: prediction
+    training: bool  # an update; False: a prediction
     batch: int
-
-    @property
-    def name(self) -> str:
-        """Return the name of the task for messages."""
-        what = ("update" if self.subject.is_q_network else "training") if self.training else "predict"
-        return f"{self.subject.network} {what} {self.batch} {self.subject.datatype}"
+    datatype: str = "float32"  # of the hidden layers
 
     @property
     def flops(self) -> int:
         """Return the floating-point operations of one call.
 
-        Training has a forward and a backward pass. In the backward pass every layer but the first has two
-        products. The update of a Q-network also has a forward pass of the target network.
+        An update has a forward pass of both networks and a backward pass, in which every layer but the first
+        has two products.
         """
-        layers = NETWORKS[self.subject.network].layer_flops()
-        once = sum(layers)
-        if self.training:
-            once += 2 * sum(layers) - layers[0] + (sum(layers) if self.subject.is_q_network else 0)
-        return once * self.batch
+        forward = sum(LAYER_FLOPS)
+        return self.batch * (4 * forward - LAYER_FLOPS[0] if self.training else forward)
 
 
-@dataclass(frozen=True, slots=True)
-class OriginalCount:
-    """The numbers of batches in rl-nn-benchmarks."""
-
-    inference: int = 4000  # of 16
-    training: int = 500  # of 128
-
-
-ORIGINAL = OriginalCount()
-CLASSIFY_BATCH, CLASSIFIER_TRAIN_BATCH = 16, 128
 DATATYPES = ("float32", "bfloat16")
-PREDICT_BATCHES = (1, 8, 16, 64)
-UPDATE_BATCHES = (32, 128)
-
-CLASSIFIER_TASKS = [
-    Task(Subject(network), training, CLASSIFIER_TRAIN_BATCH if training else CLASSIFY_BATCH)
-    for network in ("small", "large")
-    for training in (False, True)
-]
-DQN_TASKS = [
-    Task(Subject("nature", datatype), training, batch)
-    for training, batches in ((False, PREDICT_BATCHES), (True, UPDATE_BATCHES))
+TASKS = [
+    Task(training, batch, datatype)
+    for training, batches in ((False, (1, 8, 16, 64)), (True, (32, 128)))
     for batch in batches
     for datatype in DATATYPES
 ]
-TASKS = [*CLASSIFIER_TASKS, *DQN_TASKS]
-QUICK_TASKS = [
-    task
-    for task in TASKS
-    if task.subject.network == "large" or (task.subject.is_q_network and task.batch in (1, 16, 32))
-]
+QUICK_TASKS = [task for task in TASKS if task.batch in (1, 16, 32)]
 
 
-def draw_weights(spec: NetworkSpec, seed: int) -> Weights:
+def draw_weights(seed: int) -> Weights:
     """Return random weights in ±1/√inputs, like DeepMind's."""
     rng = np.random.default_rng(seed)
     weights, bound = {}, 0.0
-    for name, shape in spec.shapes().items():
+    for name, shape in SHAPES.items():
         if name.endswith("weight"):
             bound = float(np.prod(shape[1:])) ** -0.5
         weights[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
     return weights
 
 
-def draw_target(spec: NetworkSpec, seed: int) -> Weights:
+def draw_target(seed: int) -> Weights:
     """Return weights of a target network with Q-values near 1, which makes wrong targets visible."""
-    weights = draw_weights(spec, seed)
+    weights = draw_weights(seed)
     weights["output.bias"] += 1
     return weights
-
-
-def draw_images(batch: int, seed: int) -> tuple[NDArray[np.float32], Labels]:
-    """Return float32 images [B, 4, 84, 84] in [0, 1), and their classes [B]."""
-    rng = np.random.default_rng(seed)
-    return rng.random((batch, *STATE_SHAPE), np.float32), rng.integers(0, CLASSES, batch)
 
 
 def draw_minibatch(batch: int, seed: int) -> Minibatch:

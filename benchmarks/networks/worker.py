@@ -11,13 +11,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any, SupportsFloat, TypeAlias
 
 from networks.catalogue import FRAMEWORKS
-from networks.interface import Classifier, Framework, QNetwork, UnsupportedError
-from networks.proof import TARGET_SEED, WEIGHTS_SEED, classifier_answers, q_answers
-from networks.work import NETWORKS, Subject, Task, draw_images, draw_minibatch, draw_target, draw_weights
+from networks.interface import Framework, QNetwork, UnsupportedError
+from networks.proof import TARGET_SEED, WEIGHTS_SEED, q_answers
+from networks.work import Task, draw_minibatch, draw_target, draw_weights
 
 POOL = 4  # alternating batches, so that a batch is not in the cache from the previous call
 BLOCK_SECONDS = 0.05  # duration of a block of calls during the warm-up
@@ -31,16 +30,12 @@ class Worker:
 
     def __init__(self, framework: Framework) -> None:
         self._framework = framework
-        self._q_networks: dict[Subject, QNetwork] = {}
-        self._classifiers: dict[Subject, Classifier] = {}
+        self._networks: dict[str, QNetwork] = {}  # by datatype
         self._calls: dict[Task, Call] = {}
 
-    def prove(self, subject: Subject) -> dict[str, Any]:
+    def prove(self, datatype: str) -> dict[str, Any]:
         """Return the results that are compared with the reference."""
-        if subject.is_q_network:
-            given = q_answers(self._q_network(subject))
-        else:
-            given = classifier_answers(self._classifier(subject))
+        given = q_answers(self._network(datatype))
         return {"outputs": given.outputs.tolist(), "loss": given.loss}
 
     def warm_up(self, task: Task, limit: float) -> dict[str, Any]:
@@ -65,42 +60,24 @@ class Worker:
         finish(call())
         return time_calls(call, seconds)
 
-    def _q_network(self, subject: Subject) -> QNetwork:
-        if subject not in self._q_networks:
-            spec = NETWORKS[subject.network]
-            online, target = draw_weights(spec, WEIGHTS_SEED), draw_target(spec, TARGET_SEED)
-            self._q_networks[subject] = self._framework.q_network(spec, online, target, subject.datatype)
-        return self._q_networks[subject]
-
-    def _classifier(self, subject: Subject) -> Classifier:
-        if subject not in self._classifiers:
-            spec = NETWORKS[subject.network]
-            self._classifiers[subject] = self._framework.classifier(spec, draw_weights(spec, WEIGHTS_SEED))
-        return self._classifiers[subject]
+    def _network(self, datatype: str) -> QNetwork:
+        if datatype not in self._networks:
+            online, target = draw_weights(WEIGHTS_SEED), draw_target(TARGET_SEED)
+            self._networks[datatype] = self._framework.q_network(online, target, datatype)
+        return self._networks[datatype]
 
     def _call(self, task: Task) -> Call:
         if task not in self._calls:
-            if task.subject.is_q_network:
-                self._calls[task] = q_call(self._q_network(task.subject), task)
-            else:
-                self._calls[task] = classifier_call(self._classifier(task.subject), task)
+            self._calls[task] = call_of(self._network(task.datatype), task)
         return self._calls[task]
 
 
-def q_call(network: QNetwork, task: Task) -> Call:
+def call_of(network: QNetwork, task: Task) -> Call:
     """Return a function that runs `task` once, with the next batch on each call."""
     minibatches = itertools.cycle([draw_minibatch(task.batch, seed) for seed in range(POOL)])
     if task.training:
         return lambda: network.train(next(minibatches))
     return lambda: nothing(network.predict(next(minibatches).prestates))
-
-
-def classifier_call(classifier: Classifier, task: Task) -> Call:
-    """Return such a function for a classifier."""
-    batches = itertools.cycle([draw_images(task.batch, seed) for seed in range(POOL)])
-    if task.training:
-        return lambda: classifier.train(*next(batches))
-    return lambda: nothing(classifier.classify(next(batches)[0]))
 
 
 def nothing(_result: object) -> None:
@@ -139,17 +116,11 @@ def open_framework(name: str, device: str, threads: int) -> Framework:
 
 def answer_to(worker: Worker, order: dict[str, Any]) -> dict[str, Any]:
     """Execute the request `order`, and return the answer."""
-    subject = Subject(order["network"], order["datatype"])
     if order["do"] == "prove":
-        return worker.prove(subject)
-    task = Task(subject, order["training"], order["batch"])
+        return worker.prove(order["datatype"])
+    task = Task(order["training"], order["batch"], order["datatype"])
     action = {"warm_up": worker.warm_up, "measure": worker.measure}[order["do"]]
     return action(task, order["seconds"])
-
-
-def order_of(task: Task) -> dict[str, Any]:
-    """Return `task` as part of a request."""
-    return {**asdict(task.subject), "training": task.training, "batch": task.batch}
 
 
 def main(name: str, device: str, threads: str) -> None:

@@ -142,7 +142,7 @@ def columns(rows: int, height: int, width: int) -> tuple[list[tuple[int, int, np
 
 
 class Screens:
-    """Makes the screens of a console's games.
+    """Makes the screens of a console's games; must live as long as its `command`, which uses its arrays.
 
     Attributes:
         screens: uint8 [E, H, W], on the console's device. command: The launch that makes them from `scale`.

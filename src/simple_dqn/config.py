@@ -376,9 +376,9 @@ LARGEST, MOST_WHOLE = 3e38, 10**18  # numbers that float32 and int64 have
 YES, NO = ("yes", "true", "t", "1"), ("no", "false", "f", "0")
 
 
-def number(kind: Any, word: str, minimum: float = -INF, maximum: float = INF, **more: Any) -> Any:
+def number(kind: Any, word: str, minimum: float = -INF, maximum: float = INF, above: float = -INF,
+           endless: bool = False, choices: Sequence[str] = (), **_: Any) -> Any:  # fmt: skip
     """Return `word` as an int or float within the limits of `option`, or raise ArgumentTypeError."""
-    above, endless = more.get("above", -INF), more.get("endless", False)
     most = min(maximum, MOST_WHOLE) if kind is int and not endless else maximum
     shown = word if len(word) <= 40 else f"{word[:40]}..."
     try:
@@ -389,7 +389,7 @@ def number(kind: Any, word: str, minimum: float = -INF, maximum: float = INF, **
     except (ValueError, OverflowError):
         exact = False
     if not exact:
-        words = ("a whole number" if kind is int else "a number", *more.get("choices", ()))
+        words = ("a whole number" if kind is int else "a number", *choices)
         raise ArgumentTypeError(f"{shown!r} is not {' or '.join(words)}")
     if kind is float and abs(value) > LARGEST and not endless:
         raise ArgumentTypeError(f"{shown} is not finite or too large: give a smaller number")

@@ -309,7 +309,7 @@ def test_where_what_is_seen_begins(draw: Run, source: str, pixel: int) -> None:
     assert rows(draw(source).pictures[0, 1])[0][0][0] == pixel
 
 
-def test_collisions_but_not_in_the_vertical_blank_and_what_a_read_leaves_on_the_bus(draw: Run) -> None:
+def test_collisions_are_recorded_except_in_the_vertical_blank(draw: Run) -> None:
     both = PLACED + place("RESP1", 32) + "LDA #$FF\nSTA WSYNC\nSTA GRP0\nSTA GRP1\nSTA WSYNC\n"
     reads = "LDA $07\nSTA $F1\nLDA $02\nSTA $F2\nSTA CXCLR\nLDA #0\nSTA GRP0\nLDA $07\nSTA $F3\n"
     assert draw(both + reads).ram[0, 0x71:0x74].tolist() == [0x80 | 0x07, 0x02, 0x07]
@@ -317,7 +317,7 @@ def test_collisions_but_not_in_the_vertical_blank_and_what_a_read_leaves_on_the_
     assert draw("LDA #2\nSTA VBLANK\n" + both + "LDA $07\nSTA $F1\n").ram[0, 0x71] == 0x07
 
 
-def test_wsync_halts_until_the_next_line_but_not_in_the_last_cycle_and_vsync_ends_a_frame(run: Run) -> None:
+def test_wsync_waits_for_the_next_line_and_vsync_ends_a_frame(run: Run) -> None:
     for cycle, lines in ((75, 1), (76, 1), (77, 2)):
         source = wait(cycle - 3) + "STA WSYNC"
         assert run(source, len(source.splitlines())).cpu[0, CPU.CYCLES] == 76 * lines

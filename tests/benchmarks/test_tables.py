@@ -2,11 +2,12 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,9 +35,8 @@ from networks.interface import Framework, UnsupportedError
 from networks.layers import NumpyQNetwork
 from networks.measuring import Plan, Row
 from networks.measuring import measure as measure_all
-from networks.proof import Answers, classifier_answers, difference, q_answers, reference
-from networks.work import LARGE, NATURE, NETWORKS, Subject, Task, draw_target, draw_weights
-from networks.worker import order_of
+from networks.proof import Answers, difference, q_answers, reference
+from networks.work import LAYER_FLOPS, Task, draw_target, draw_weights
 from peers import EXPLORATION_RATE, FILL_STEPS, MARK_STEPS, PEERS, WARM_UP_STEPS, Work, cleanrl, rate_of_marks
 from profiler import Profiler
 
@@ -46,6 +46,7 @@ from simple_dqn.types import Minibatch
 from tests.command_line import PROJECT, Capsys, Patch
 
 pytestmark = pytest.mark.nightly
+PATHS = os.pathsep.join(str(PROJECT / part) for part in ("src", "benchmarks"))  # as bench.sh sets them
 TINY: Flags = {"game": "catch", "screen_width": 36, "screen_height": 36, "threads": 1}
 # Stands in for CleanRL's script: it writes down where it runs and with which flags, and prints its marks.
 TRAINS = """
@@ -57,6 +58,11 @@ while True:
     print("SPS: 3")
     time.sleep(0.001)
 """
+
+
+@pytest.fixture(autouse=True)
+def _paths(home: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("PYTHONPATH", PATHS)
 
 
 @pytest.mark.parametrize(("words", "complaint"), [
@@ -79,9 +85,7 @@ def test_bad_words_are_one_line(words: list[str], complaint: str, capsys: Capsys
 
 
 @pytest.mark.parametrize(("table", "first"), [("add", ["1", "16"]), ("sample", ["400", "500"])])
-def test_a_table_of_the_replay_memory(
-    table: str, first: list[str], capsys: Capsys, monkeypatch: Patch
-) -> None:
+def test_a_table_of_the_memory(table: str, first: list[str], capsys: Capsys, monkeypatch: Patch) -> None:
     monkeypatch.setattr(replay, "SIZES", (400,))
     replay.main([table, "--largest", "500"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[-len(first) :]] == first
@@ -261,27 +265,20 @@ def test_shares_of_each_thread_add_up_to_the_wall_time() -> None:
     assert [line.split()[0] for line in profiler.lines()[2:4]] == ["main", "actor"]
 
 
-WEIGHTS, TARGET = draw_weights(NATURE, proof.WEIGHTS_SEED), draw_target(NATURE, proof.TARGET_SEED)
-PREDICT = Task(Subject("nature"), training=False, batch=1)
+WEIGHTS, TARGET = draw_weights(proof.WEIGHTS_SEED), draw_target(proof.TARGET_SEED)
+PREDICT = Task(training=False, batch=1)
 
 
 @pytest.fixture(scope="module")
 def expected() -> Answers:
-    return reference(Subject("nature"))
+    return reference()
 
 
 @pytest.mark.parametrize("datatype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", [PyTorchEager, SimpleDqn])
 def test_q_networks_are_the_reference(kind: type[Framework], datatype: str, expected: Answers) -> None:
-    given = q_answers(kind("cpu", torch.get_num_threads()).q_network(NATURE, WEIGHTS, TARGET, datatype))
+    given = q_answers(kind("cpu", torch.get_num_threads()).q_network(WEIGHTS, TARGET, datatype))
     assert difference(given, expected, datatype, "cpu") == ""
-
-
-def test_the_classifier_of_pytorch_is_the_reference() -> None:
-    spec, wanted = NETWORKS["small"], reference(Subject("small"))
-    framework = PyTorchEager("cpu", torch.get_num_threads())
-    given = classifier_answers(framework.classifier(spec, draw_weights(spec, proof.WEIGHTS_SEED)))
-    assert difference(given, wanted, "float32", "cpu") == ""
 
 
 class Forgetful(NumpyQNetwork):
@@ -293,8 +290,8 @@ class Forgetful(NumpyQNetwork):
 
 
 def test_other_updates_and_outputs_are_wrong(expected: Answers) -> None:
-    forgetful = q_answers(Forgetful(NATURE, WEIGHTS, TARGET))
-    wrong_target = q_answers(NumpyQNetwork(NATURE, WEIGHTS, WEIGHTS))
+    forgetful = q_answers(Forgetful(WEIGHTS, TARGET))
+    wrong_target = q_answers(NumpyQNetwork(WEIGHTS, WEIGHTS))
     mirrored, rounded = (
         replace(expected, outputs=outputs)
         for outputs in (expected.outputs[:, ::-1], expected.outputs * 1.001)
@@ -314,11 +311,9 @@ def test_other_updates_and_outputs_are_wrong(expected: Answers) -> None:
 
 def test_operations_are_counted_as_by_hand() -> None:
     layers = [20 * 20 * 32 * 256, 9 * 9 * 64 * 512, 7 * 7 * 64 * 576, 3136 * 512, 512 * 6]
-    assert NATURE.layer_flops() == [2 * products for products in layers]
-    forward = 2 * sum(layers)
-    assert Task(Subject("nature"), False, 8).flops == 8 * forward
-    assert Task(Subject("nature"), True, 32).flops == 32 * (4 * forward - 2 * layers[0])
-    assert Task(Subject("large"), True, 1).flops == 3 * sum(LARGE.layer_flops()) - LARGE.layer_flops()[0]
+    assert [2 * products for products in layers] == LAYER_FLOPS
+    assert Task(False, 8).flops == 8 * 2 * sum(layers)
+    assert Task(True, 32).flops == 32 * (8 * sum(layers) - 2 * layers[0])
 
 
 @pytest.fixture
@@ -329,10 +324,10 @@ def numpy_contender() -> Iterator[Worker]:
 
 
 def test_a_failure_or_a_death_leaves_the_others_running(numpy_contender: Worker) -> None:
-    for network, datatype, words in (("nature", "bfloat16", "no bfloat16"), ("x", "float32", "failed: Key")):
+    for order, words in (({"datatype": "bfloat16"}, "no bfloat16"), ({}, "failed: KeyError")):
         with pytest.raises(UnsupportedError, match=words):
-            numpy_contender.ask({"do": "prove", "network": network, "datatype": datatype})
-    assert numpy_contender.ask({"do": "warm_up", "seconds": 0.0, **order_of(PREDICT)})["seconds"] > 0
+            numpy_contender.ask({"do": "prove", **order})
+    assert numpy_contender.ask({"do": "warm_up", "seconds": 0.0, **asdict(PREDICT)})["seconds"] > 0
     dead = Worker("numpy", "cpu", 1)
     dead._process.kill()
     dead._process.wait()

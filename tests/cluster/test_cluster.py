@@ -28,7 +28,7 @@ from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot import CheckpointFolder
 from simple_dqn.sweep.pool import SOURCE
 from tests.cluster.conftest import Nodes
-from tests.command_line import PROJECT, Capsys, Patch, Start, python
+from tests.command_line import PROJECT, Patch, Told, catch, nightly, python
 from tests.test_learning import SETTINGS, score
 
 # More actors than the three cores of the cluster: the others must keep no one waiting. No two trainings are
@@ -63,9 +63,7 @@ def test_catch_is_solved_though_some_actors_have_no_core(trained: tuple[Run, Con
     assert score(run, config.with_flags({"cluster": "none", "actors": 1})) >= 0.9
 
 
-def test_an_actor_without_the_rom_is_told_with_its_machine(
-    trained: tuple[Run, Config], tmp_path: Path
-) -> None:
+def test_an_actor_without_the_rom_is_named(trained: tuple[Run, Config], tmp_path: Path) -> None:
     schedule: Any = trained[0]._schedule
     schedule._pool.close()  # its actors take all cores
     absent = {"environment": "ale", "game": str(tmp_path / "here_alone.bin"), "actors": 1}
@@ -80,24 +78,26 @@ def test_nodes_die_and_training_goes_on() -> None:
     assert done.returncode == 0, done.stderr
 
 
-TRAIN_FLAGS = [
-    "catch", "--environment", "catch", "--preset", "simple_dqn", "--cluster", "local", "--actors", "2",
-    "--screen_width", "36", "--screen_height", "36", "--replay_size", "5000", "--random_steps", "200",
-    "--train_steps", "100000", "--test_steps", "0", "--epochs", "3", "--target_steps", "200", "--backend",
-    "cpu", "--threads", "1", "--checkpoint_minutes", "0.01", "--network", "small",
-]  # fmt: skip
+TRAIN_FLAGS = catch(
+    cluster="local", actors=2, replay_size=5000, random_steps=200, train_steps=100_000, epochs=3,
+    target_steps=200, batch_size=32, checkpoint_minutes=0.01,
+)  # fmt: skip
 
 
-def started(home: Path, *arguments: str) -> "subprocess.Popen[str]":
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "simple_dqn.main", *arguments], cwd=home, stderr=subprocess.PIPE,
-        text=True, start_new_session=True,
-        env=environment | {"PYTHONPATH": str(PROJECT / "src"), "SIMPLE_DQN_HOME": "."},
-    )  # fmt: skip
+# Of a user, to whom the settings of this folder's conftest.py are unknown.
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
 
 
-def wait_for_training(home: Path, process: "subprocess.Popen[str]", after: int = 0) -> int:
+def started(home: Path, *arguments: str, environment: Any = PLAIN, **variables: object) -> psutil.Popen:
+    own = {"PYTHONPATH": SOURCE, "SIMPLE_DQN_HOME": home, **variables}
+    command, pipe = [sys.executable, "-P", "-m", "simple_dqn.main", *arguments], subprocess.PIPE
+    environment = environment | {name: str(value) for name, value in own.items()}
+    return psutil.Popen(
+        command, cwd=home, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+
+
+def wait_for_training(home: Path, process: psutil.Popen, after: int = 0) -> int:
     """Wait for a checkpoint `after` so many steps of training; return its steps."""
     while True:
         assert process.poll() is None, process.communicate()[1]
@@ -108,23 +108,18 @@ def wait_for_training(home: Path, process: "subprocess.Popen[str]", after: int =
         time.sleep(0.2)
 
 
-def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+def family(process: psutil.Popen) -> list[psutil.Process]:
     """Return the processes below `process`, but for small ones of Ray's that end within a minute."""
-    below = psutil.Process(process.pid).children(recursive=True)
-    return [one for one in below if "Agent" not in " ".join(one.cmdline())]
+    return [one for one in process.children(recursive=True) if "Agent" not in " ".join(one.cmdline())]
 
 
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("killed", [False, nightly(True)])
 def test_nothing_is_left_behind_and_a_killed_run_goes_on(tmp_path: Path, killed: bool) -> None:
     process = started(tmp_path, "train", *TRAIN_FLAGS)
     steps, processes = wait_for_training(tmp_path, process), family(process)
     assert len(processes) >= 4
-    listening = {
-        one.laddr.ip
-        for each in [psutil.Process(process.pid), *processes]
-        for one in each.net_connections()
-        if one.status == psutil.CONN_LISTEN
-    }
+    connections = [one for each in [process, *processes] for one in each.net_connections()]
+    listening = {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
     if killed:
         process.kill()
@@ -145,30 +140,19 @@ def test_nothing_is_left_behind_and_a_killed_run_goes_on(tmp_path: Path, killed:
     assert rows[-1].split(",")[-3] == "2"
 
 
-LOCAL = ("--cluster", "local")
-
-
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["--cluster", "127.0.0.1:FREE"], ["cannot be reached", "ray start --head"]),
-    *((["--cluster", address], ["neither local nor auto nor an address", "10.0.0.1:6379"])
+@pytest.mark.parametrize(("address", "words"), [
+    ("127.0.0.1:FREE", ["cannot be reached", "ray start --head"]),
+    *((address, ["neither local nor auto nor an address", "10.0.0.1:6379"])
       for address in ("nowhere", "host:", "ray://127.0.0.1:10001", "host:123456")),
-    (["--actors", "3"], ["--actors 3 play on a cluster", "--cluster local"]),
-    ([*LOCAL, "--schedule", "concurrent"], ["--schedule concurrent", "exclude each other"]),
-    ([*LOCAL, "--processes", "1"], ["--processes 1", "exclude each other"]),
-    ([*LOCAL, "--chunk_steps", "4"], ["--chunk_steps 4", "at least 5"]),
-    ([*LOCAL, "--replay_size", "100"], ["--replay_size 100", "give at least 110"]),
-], ids=lambda part: " ".join(part)[:40])  # fmt: skip
-def test_bad_input_is_a_line(
-    tmp_path: Path, start: Start, monkeypatch: Patch,
-    capsys: Capsys, arguments: list[str], words: list[str],
-) -> None:  # fmt: skip
+], ids=str)  # fmt: skip
+def test_an_address_without_a_cluster_is_a_line(
+    tmp_path: Path, home: Path, monkeypatch: Patch, told: Told, address: str, words: list[str]
+) -> None:
     monkeypatch.setattr("simple_dqn.cluster.session.require_extra", lambda *_: None)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        arguments = [word.replace("FREE", str(free.getsockname()[1])) for word in arguments]
-        given = ["catch", "--environment", "catch", "--preset", "simple_dqn", "--replay_size", "1000"]
-        assert start(".", "train", *given, "--backend", "cpu", "--threads", "1", *arguments) == 2
-    line = capsys.readouterr().err.splitlines()[-1]
+        address = address.replace("FREE", str(free.getsockname()[1]))
+        line = told("train", *catch(cluster=address, replay_size=1000), code=2).splitlines()[-1]
     assert line.startswith("simple-dqn train: ")
     assert all(word in line for word in words), line
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -180,14 +164,10 @@ def test_auto_without_a_cluster(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the extra `cluster` is not installed")
     if any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])):
         pytest.skip("a Ray cluster runs on this machine")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    ours = {"PYTHONPATH": SOURCE, "SIMPLE_DQN_HOME": tmp_path, "RAY_TMPDIR": tmp_path, "RAY_ADDRESS": ""}
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", "pong", "--cluster", "auto"],
-        env=environment | {name: str(value) for name, value in ours.items()}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
+    words = ("sweep", "pong", "--cluster", "auto")
+    process = started(tmp_path, *words, RAY_TMPDIR=tmp_path, RAY_ADDRESS="")
+    (line,) = process.communicate()[1].splitlines()
+    assert process.returncode == 2
     assert "--cluster auto" in line
     assert "ray start" in line
     assert not list(tmp_path.iterdir())
@@ -209,11 +189,8 @@ def sweep(tmp_path: Path) -> Iterator[Sweep]:
     begun, short = [], tempfile.mkdtemp(prefix="sw")  # sockets lie in it
 
     def begin(*words: str) -> psutil.Popen:
-        own = {"PYTHONPATH": str(SOURCE), "SIMPLE_DQN_HOME": str(tmp_path), "TMPDIR": short}
-        begun.append(psutil.Popen(
-            [sys.executable, "-P", "-m", "simple_dqn.main", "sweep", *words, *SWEEP_FLAGS],
-            env=os.environ | own, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        ))  # fmt: skip
+        environment = {**os.environ, "TMPDIR": short}
+        begun.append(started(tmp_path, "sweep", *words, *SWEEP_FLAGS, environment=environment))
         return begun[-1]
 
     yield begin
@@ -257,10 +234,12 @@ def lose_a_training_and_the_driver(driver: psutil.Popen, snapshots: Path) -> set
     return set(lost)
 
 
-@pytest.mark.parametrize(("cluster", "games"), [
-    ("none", ["breakout"]), *(pytest.param(cluster, ["pong", "breakout"], marks=pytest.mark.nightly)
-                          for cluster in ("none", "local")),
-])  # fmt: skip
+BOTH = ["pong", "breakout"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "games"), [("none", ["breakout"]), nightly("none", BOTH), nightly("local", BOTH)]
+)
 def test_every_run_ends_despite_kills(tmp_path: Path, sweep: Sweep, cluster: str, games: list[str]) -> None:
     if cluster == "local":
         pytest.importorskip("ray", reason="the extra `cluster` is not installed")

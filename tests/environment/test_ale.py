@@ -279,11 +279,6 @@ def test_watching_changes_nothing(settings: dict[str, Any]) -> None:
     assert all(frame.picture.shape[2] == 3 and frame.picture.dtype == np.uint8 for frame in frames)
 
 
-seaquest = partial(
-    games, 2, game="seaquest", random_starts=5, screen_width=32, screen_height=32, frame_skip=4
-)
-
-
 def test_sound_ends_where_its_file_is_full(tmp_path: Path, monkeypatch: Patch, caplog: Logs) -> None:
     monkeypatch.setattr("simple_dqn.environment.atari.MOST_SOUND", 4096)
     environment = games(game="pong", random_starts=0, record_sound_filename=str(tmp_path / "x.wav"))
@@ -294,6 +289,9 @@ def test_sound_ends_where_its_file_is_full(tmp_path: Path, monkeypatch: Patch, c
     assert "sound ends here" in caplog.text
     with wave.open(str(tmp_path / "x.wav")) as file:
         assert file.getnframes() == 4096 + 512
+
+
+seaquest = partial(games, 2, game="seaquest", random_starts=5, screen_width=32, screen_height=32)
 
 
 # Settings, and the numbers of processes that a state comes from and goes to.
@@ -308,9 +306,8 @@ def test_exact_in_the_middle_of_games(settings: dict[str, Any], processes: tuple
     actions = np.random.default_rng(0).integers(undisturbed.actions, size=(100, 2))
     expected = [undisturbed.reset(), *(undisturbed.step(row) for row in actions)][1:]
     end = next(t for t, step in enumerate(expected) if step.resets.any()) + 1
-    environment, resumed = (
-        seaquest(seed=seed, processes=count, **settings) for seed, count in enumerate(processes)
-    )
+    both = (seaquest(seed=seed, processes=count, **settings) for seed, count in enumerate(processes))
+    environment, resumed = both
     with closing(environment), closing(resumed):
         environment.reset()
         play(resumed, 5)

@@ -81,7 +81,7 @@ def test_steps_are_those_of_ale(settings: dict[str, Any], ends: int) -> None:
     assert ended >= ends
 
 
-def test_a_saved_game_goes_on_as_if_it_had_not_been_but_not_on_the_other_emulator() -> None:
+def test_a_saved_game_goes_on_exactly_and_only_on_the_same_emulator() -> None:
     environment, resumed, ale = games("warp"), games("warp", seed=9), games("ale")
     actions = np.random.default_rng(0).integers(environment.actions, size=(200, 2))
     for one in (environment, resumed, ale):
@@ -160,7 +160,7 @@ AUTO: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_what_it_cannot_play_is_refused_in_a_line_and_auto_plays_it_by_ale() -> None:
+def test_auto_chooses_ale_for_what_warp_refuses() -> None:
     for settings, words in NOT_PLAYED:
         with pytest.raises(UserError, match=words) as failure:
             games("warp", **settings)

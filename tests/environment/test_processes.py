@@ -194,7 +194,7 @@ def test_a_fault_while_games_are_made(monkeypatch: Patch) -> None:
     assert_nothing_left(before)
 
 
-def test_a_signal_to_the_whole_group_is_not_for_them_and_one_that_was_killed_is_noticed() -> None:
+def test_a_signal_to_the_group_is_ignored_and_a_killed_process_is_noticed() -> None:
     """It may arrive at any moment, also before the process has started Python."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with faulty_games() as environment:

@@ -17,7 +17,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import CATCH, Capsys, Patch, Told, python, run
+from tests.command_line import CATCH, Capsys, Patch, Told, nightly, python, run
 from tests.environment.test_ale import play
 
 COUNT_DOWN = '''
@@ -80,9 +80,7 @@ def shown(steps: list[Step]) -> list[tuple[Any, ...]]:
     return [(step.screens.tobytes(), step.rewards.tolist(), step.resets.tolist()) for step in steps]
 
 
-@pytest.mark.parametrize(
-    "file", [pytest.param("games/count.py", marks=pytest.mark.nightly), "games/saved.py"]
-)
+@pytest.mark.parametrize("file", [nightly("games/count.py"), "games/saved.py"])
 def test_every_verb_plays_it_if_the_file_is_named(home: Path, file: str, capsys: Capsys, told: Told) -> None:
     flags = [*SMALL, "--workers", "2", "--checkpoint_steps", "30"]
     run("train", file, "whole", *flags, "--epochs", "2", "--processes", "2")
@@ -137,13 +135,6 @@ def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
     for _ in range(2):
         assert environment.step(action).truncations[0]
         environment.set_state(state)
-
-
-def test_a_run_goes_on_from_a_test_where_games_cannot_be_saved(home: Path, told: Told) -> None:
-    run("train", "games/count.py", *SMALL, "--epochs", "1")
-    said = told("resume", "snapshots/count_down_checkpoint", "--import=games/count.py", "--epochs=2")
-    assert "previous checkpoint" not in said
-    assert ": train 2, step 0" in said
 
 
 @pytest.mark.parametrize("state", ["self", "{1: 2}", "{}[1]"])

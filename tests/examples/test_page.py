@@ -38,16 +38,13 @@ from simple_dqn.samplers import SAMPLERS
 from simple_dqn.schedules import SerialSchedule
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
-from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch
+from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch, nightly
 from tests.replay_memory.test_replay import first_step
 
-SETTINGS: dict[str, Any] = {
-    "replay_size": 600,  # so that the ring is written over
-    "random_steps": 400,
-    "target_steps": 200,
-    "exploration_decay_steps": 1000,
+SETTINGS: dict[str, Any] = {  # with a ring that is written over
+    "replay_size": 600, "random_steps": 400, "target_steps": 200, "exploration_decay_steps": 1000,
     "random_seed": 3,
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -62,9 +59,8 @@ def train_package(game: str, steps: int) -> tuple[Agent, list[tuple[int, float]]
     """Return an agent after `steps` steps, its actions and rewards, and the TD errors of each update."""
     flags = {**PRESETS["nature"], **SETTINGS, "game": game, "backend": "cpu", "threads": 1}
     config, played = Config.from_flags(flags), list[tuple[int, float]]()
-    listener: Any = SimpleNamespace(
-        on_step=lambda step, _: played.append((step.actions[0], step.rewards[0])), on_train=lambda _: None
-    )
+    listener: Any = SimpleNamespace(on_train=lambda _: None)
+    listener.on_step = lambda step, _: played.append((step.actions[0], step.rewards[0]))
     environment = make_environment(config, training=True)
     network = make_network(config, environment)
     agent = make_agent(config, environment, network, listener)
@@ -86,9 +82,7 @@ def train_package(game: str, steps: int) -> tuple[Agent, list[tuple[int, float]]
     return agent, played, errors
 
 
-@pytest.mark.parametrize(
-    ("game", "steps"), [pytest.param("pong", 1200, marks=pytest.mark.nightly), ("breakout", 400)]
-)
+@pytest.mark.parametrize(("game", "steps"), [nightly("pong", 1200), ("breakout", 400)])
 def test_the_page_and_the_package_are_equal_bit_for_bit(game: str, steps: int) -> None:
     package, played, errors = train_package(game, steps)
     page = dqn.DQN(game, dqn.Settings(**SETTINGS), RMSProp)
@@ -126,28 +120,27 @@ def test_the_plain_optimizer_of_the_page_is_that_of_the_package() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, tmp_path: Path) -> None:
-    def lines(*words: str) -> list[str]:
-        monkeypatch.setattr("sys.argv", ["dqn.py", "pong", *words])
-        dqn.main()
-        return capsys.readouterr().out.replace("\r", "\n").splitlines()
+FEW = "pong --test_games 1 --replay_size 500 --epochs 1"
 
+
+def run_page(monkeypatch: Patch, words: str) -> None:
+    monkeypatch.setattr("sys.argv", ["dqn.py", *words.split()])
+    dqn.main()
+
+
+def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, tmp_path: Path) -> None:
     torch.set_num_threads(2)
-    saved, again = (str(tmp_path / name) for name in ("saved.pt", "again.pt"))
-    few = ["--random_steps", "200", "--test_games", "1", "--replay_size", "500"]
-    first = lines(*few, "--train_steps", "200", "--epochs", "1", "--save", saved)
+    saved, again = tmp_path / "saved.pt", tmp_path / "again.pt"
+    run_page(monkeypatch, f"{FEW} --random_steps 200 --train_steps 200 --save {saved}")
+    first = capsys.readouterr().out.replace("\r", "\n").splitlines()
     assert len(Path(dqn.__file__).read_text().splitlines()) <= 300  # the page fits on a page
     assert [line for line in first if line.startswith("epoch 1: score ") and line.endswith(" in 1 games")]
-    assert any(
-        re.fullmatch(r"epoch 1: step 200 of 200, \d+ steps/s, 0.0 hours of training left", line)
-        for line in first
-    )
+    progress = r"epoch 1: step 200 of 200, \d+ steps/s, 0.0 hours of training left"
+    assert any(re.fullmatch(progress, line) for line in first)
     assert torch.get_num_threads() == 1
-    lines(
-        *few, "--random_steps", "0", "--epochs", "0", "--random_seed", "2", "--load", saved, "--save", again
-    )
+    run_page(monkeypatch, f"{FEW} --random_steps 0 --epochs 0 --random_seed 2 --load {saved} --save {again}")
     with pytest.raises(UserError, match="--load reads it"):
-        Snapshot.load(Path(saved))
+        Snapshot.load(saved)
     before, after = torch.load(saved), torch.load(again)
     assert before.keys() == after.keys()
     assert all(torch.equal(values, after[name]) for name, values in before.items())
@@ -173,30 +166,23 @@ def test_a_wrong_setting_is_refused_before_training(
     Path("text.txt").write_text("no weights")
     torch.save({"0.weight": torch.zeros(3)}, "other.pt")
     monkeypatch.setattr(dqn.DQN, "train", lambda _: pytest.fail("it trains"))
-    monkeypatch.setattr("sys.argv", ["dqn.py", *words.split()])
     with pytest.raises(SystemExit, match="2"):
-        dqn.main()
+        run_page(monkeypatch, words)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("dqn.sh: ")
     assert re.search(complaint, line)
 
 
-def test_weights_that_cannot_be_written_end_no_run_and_replace_no_file(
-    capsys: Capsys, monkeypatch: Patch, tmp_path: Path
-) -> None:
+def test_a_full_disk_costs_no_run_and_no_file(capsys: Capsys, monkeypatch: Patch, tmp_path: Path) -> None:
     def full(_state: Any, path: Path) -> None:  # as torch.save on a full disk
         path.write_text("a part")
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 662")
 
     (tmp_path / "x.pt").write_text("older")
     monkeypatch.setattr(torch, "save", full)
-    few = ["--random_steps", "9", "--train_steps", "9", "--test_games", "1", "--replay_size", "500"]
-    monkeypatch.setattr(
-        "sys.argv", ["dqn.py", "pong", *few, "--epochs", "1", "--save", str(tmp_path / "x.pt")]
-    )
     monkeypatch.setattr(dqn.DQN, "test", lambda _: iter([1.0]))
     with pytest.raises(SystemExit, match="2"):  # by the last test, whose weights are lost
-        dqn.main()
+        run_page(monkeypatch, f"{FEW} --random_steps 9 --train_steps 9 --save {tmp_path / 'x.pt'}")
     printed, complaint = capsys.readouterr(), f"cannot write --save '{tmp_path / 'x.pt'}'\n"
     assert printed.out.count(f"\n{complaint}") == 1
     assert printed.err == f"dqn.sh: error: {complaint}"
@@ -209,17 +195,12 @@ def test_a_file_of_weights_runs_no_code(monkeypatch: Patch, tmp_path: Path) -> N
             return Path.touch, (tmp_path / "ran",)
 
     torch.save({"0.weight": Hostile()}, tmp_path / "weights.pt")
-    monkeypatch.setattr(
-        "sys.argv", ["dqn.py", "breakout", "--load", str(tmp_path / "weights.pt"), "--replay_size", "100"]
-    )
     with pytest.raises(SystemExit, match="2"):
-        dqn.main()
+        run_page(monkeypatch, f"{FEW} --load {tmp_path / 'weights.pt'}")
     assert not (tmp_path / "ran").exists()
 
 
-CHANGES = {
-    "combined_replay.py": ["--sampler", "combined"], "expected_sarsa.py": ["--target_rule", "expected_sarsa"]
-}  # fmt: skip
+CHANGES = {"combined_replay.py": "--sampler=combined", "expected_sarsa.py": "--target_rule=expected_sarsa"}
 
 
 def memory_of(monkeypatch: Patch, games: int) -> ReplayMemory:
@@ -266,9 +247,8 @@ def test_combined_replay_draws_no_first_screen_of_a_game(monkeypatch: Patch) -> 
 
 def test_expected_sarsa_values_the_policy(monkeypatch: Patch) -> None:
     monkeypatch.setitem(TARGET_RULES, "max", of_policy)
-    network = DeepQNetwork(
-        5, 2, (36, 36), NetworkConfig(), BackendConfig(backend="cpu", threads=1), np.random.default_rng(0)
-    )
+    cpu = BackendConfig(backend="cpu", threads=1)
+    network = DeepQNetwork(5, 2, (36, 36), NetworkConfig(), cpu, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     states = rng.integers(256, size=(2, 6, 2, 36, 36), dtype=np.uint8)
     rewards, terminals = rng.choice([-1, 0, 1], 6).astype(np.float32), rng.random(6) < 0.3
@@ -287,29 +267,27 @@ def test_expected_sarsa_values_the_policy(monkeypatch: Patch) -> None:
 
 @pytest.mark.parametrize(("file", "chosen"), CHANGES.items())
 def test_a_training_has_the_change_and_is_resumed_with_it(
-    start: Start, tmp_path: Path, trained: Path, file: str, chosen: list[str], capsys: Capsys
+    start: Start, tmp_path: Path, trained: Path, file: str, chosen: str, capsys: Capsys
 ) -> None:
     own = ["--import", str(PROJECT / "examples" / file)]
-    assert start("whole", "train", *catch(epochs=2), *own, *chosen) == 0
-    assert start("parts", "train", *catch(), *own, *chosen) == 0
+    assert start("whole", "train", *catch(epochs=2), *own, chosen) == 0
+    assert start("parts", "train", *catch(), *own, chosen) == 0
     assert f"resume.sh snapshots/catch_1.pkl --import {PROJECT}" in capsys.readouterr().err
     assert start("parts", "resume", "snapshots/catch_1.pkl", "--epochs", "2", *own) == 0
-    whole, parts, plain = (
-        Snapshot.load(home / "snapshots/catch_2.pkl")
-        for home in (tmp_path / "whole", tmp_path / "parts", trained)
-    )
+    homes = (tmp_path / "whole", tmp_path / "parts", trained)
+    whole, parts, plain = (Snapshot.load(home / "snapshots/catch_2.pkl") for home in homes)
     assert parts.fingerprint == whole.fingerprint != plain.fingerprint
     assert whole.flags["imports"] == file
+
+
+NOTEBOOK = json.loads((PROJECT / "examples" / "tour.ipynb").read_text())
+CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 
 
 def test_the_examples_are_short_and_the_notebook_holds_no_outputs() -> None:
     for file in CHANGES:
         assert len((PROJECT / "examples" / file).read_text().splitlines()) < 80
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CELLS)
-
-
-NOTEBOOK = json.loads((PROJECT / "examples" / "tour.ipynb").read_text())
-CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 
 
 @pytest.mark.nightly

@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from simple_dqn.config import Config, NetworkConfig
+from simple_dqn.config import read as read_settings
 from simple_dqn.types import CheckpointState, Minibatch
 from tests.network.updates import ACTIONS, SMALL, make_minibatch, make_network, train
 
@@ -164,38 +165,25 @@ def loss_of(outputs: Array, y: Array, noise: Array, config: NetworkConfig) -> tu
     return loss, abs(error)
 
 
-CASES: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "without biases": {"spec": replace(SMALL, biases=False), "learning_rate": 0.002},
-    "clipped": {"clip_error": 0.1, "min_reward": -0.2, "max_reward": 2.5, "discount_rate": 0.7},
-    "not clipped": {"clip_error": 0.0},
-    "mse, one step": {"steps": 1, "loss": "mse"},
-    "double": {"double": True},
-    "noisy": {"noisy": True},
-    "munchausen": {"munchausen": True, "munchausen_tau": 0.05, "munchausen_floor": -0.1},
-    "munchausen, cold": {"munchausen": True, "munchausen_tau": 0.002, "munchausen_alpha": 0.5},
-    "c51": {"distributional": "c51", "atoms": 11, "v_min": -2.0, "v_max": 3.0},
-    "c51, double, dueling, noisy": {
-        "distributional": "c51", "atoms": 7, "v_min": -1.0, "v_max": 1.0, "double": True, "dueling": True,
-        "noisy": True,
-    },
-    "quantile": {"distributional": "quantile", "quantiles": 6},
-    "quantile regression": {"distributional": "quantile", "quantiles": 5, "clip_error": 0.0},
-    "iqn, double, dueling, noisy": {
-        "distributional": "iqn", "quantiles": 4, "double": True, "dueling": True, "noisy": True,
-    },
-    "iqn, munchausen, layer norm": {
-        "distributional": "iqn", "quantiles": 3, "munchausen": True, "munchausen_tau": 0.05,
-        "layer_norm": True,
-    },
-    "quantile, munchausen, layer norm, noisy": {
-        "distributional": "quantile", "quantiles": 4, "munchausen": True, "munchausen_tau": 0.05,
-        "layer_norm": True, "noisy": True, "clip_error": 0.1,
-    },
-    "double, dueling, layer norm, noisy": {
-        "double": True, "dueling": True, "layer_norm": True, "noisy": True, "noisy_sigma": 2.0,
-    },
-}  # fmt: skip
+CASES = """
+loss=huber
+biases=no learning_rate=0.002
+clip_error=0.1 min_reward=-0.2 max_reward=2.5 discount_rate=0.7
+clip_error=0
+steps=1 loss=mse
+double=yes
+noisy=yes
+munchausen=yes munchausen_tau=0.05 munchausen_floor=-0.1
+munchausen=yes munchausen_tau=0.002 munchausen_alpha=0.5
+distributional=c51 atoms=11 v_min=-2 v_max=3
+distributional=c51 atoms=7 v_min=-1 v_max=1 double=yes dueling=yes noisy=yes
+distributional=quantile quantiles=6
+distributional=quantile quantiles=5 clip_error=0
+distributional=iqn quantiles=4 double=yes dueling=yes noisy=yes
+distributional=iqn quantiles=3 munchausen=yes munchausen_tau=0.05 layer_norm=yes
+distributional=quantile quantiles=4 munchausen=yes munchausen_tau=0.05 layer_norm=yes noisy=yes clip_error=0.1
+double=yes dueling=yes layer_norm=yes noisy=yes noisy_sigma=2
+"""
 
 
 def f(normal: NDArray[Any]) -> Array:
@@ -203,10 +191,11 @@ def f(normal: NDArray[Any]) -> Array:
     return cast(Array, np.copysign(np.sqrt(np.abs(normal)), normal).astype(np.float64))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES.strip().splitlines())
 def test_an_update(case: str) -> None:
-    settings = {"optimizer": "adam", "learning_rate": 0.02, **CASES[case]}
-    spec, steps = settings.pop("spec", SMALL), settings.pop("steps", 3)
+    flags = {"optimizer": "adam", "learning_rate": "0.02", **dict(word.split("=") for word in case.split())}
+    spec, steps = replace(SMALL, biases=flags.pop("biases", "") != "no"), int(flags.pop("steps", 3))
+    settings = read_settings(flags)
     config = Config.from_flags(settings).network
     network = make_network(3, datatype="float64", spec=spec, **settings)
     streams = dict(zip(("acting", "targets", "updates"), np.random.default_rng(3).spawn(3), strict=True))

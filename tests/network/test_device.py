@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,7 +75,7 @@ def test_as_many_threads_as_cores_are_idle(
     assert torch.get_num_threads() == used
 
 
-def test_one_core_needs_no_look_at_the_others_and_a_busy_one_is_not_idle(monkeypatch: Patch) -> None:
+def test_idle_cores_are_counted_only_if_there_are_several(monkeypatch: Patch) -> None:
     monkeypatch.setattr(device, "idle_cores", lambda: pytest.fail("this takes time"))
     for usable, threads in ((1, 0), (8, 2)):
         monkeypatch.setattr(device, "usable_cores", lambda usable=usable: usable)
@@ -88,24 +87,6 @@ def test_one_core_needs_no_look_at_the_others_and_a_busy_one_is_not_idle(monkeyp
     monkeypatch.setattr(machine, "core_numbers", lambda: {0, 1, 2})
     monkeypatch.setattr(machine, "usable_cores", lambda: 3)
     assert machine.idle_cores(0.2) == 2
-
-
-@pytest.mark.parametrize(("limits", "usable"), [
-    ({"": "max 100000"}, 4),
-    ({"outer": "250000 100000"}, 2),  # two and a half cores' worth of time
-    ({"outer": "300000 100000", "outer/inner": "50000 100000"}, 1),
-    ({"other": "100000 100000"}, 4),
-])  # fmt: skip
-def test_a_containers_cores(limits: dict[str, str], usable: int, tmp_path: Path, monkeypatch: Patch) -> None:
-    membership, groups = tmp_path / "cgroup", tmp_path / "groups"
-    membership.write_text("0::/outer/inner\n")
-    for name, limit in limits.items():
-        (groups / name).mkdir(parents=True, exist_ok=True)
-        (groups / name / "cpu.max").write_text(limit + "\n")
-    cores = machine.control_group_cores
-    monkeypatch.setattr(machine, "control_group_cores", lambda: cores(membership, groups))
-    monkeypatch.setattr(machine, "core_numbers", lambda: {0, 1, 2, 3})
-    assert machine.usable_cores() == usable
 
 
 def test_screens_come_to_a_device_only_where_they_fit(monkeypatch: Patch) -> None:

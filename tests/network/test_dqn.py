@@ -26,7 +26,7 @@ from tests.network.updates import assert_same, assert_same_weights, learn, make_
 
 
 @pytest.mark.filterwarnings("error")
-def test_states_may_be_strided_and_read_only_and_arrays_of_the_caller_are_left_alone() -> None:
+def test_input_arrays_may_be_strided_or_read_only_and_are_not_changed() -> None:
     network, batch, expected = make_network(), make_minibatch(1, size=7), make_minibatch(1, size=7)
     screens = make_minibatch(0, size=3).prestates.reshape(9, 20, 17)
     windows = np.moveaxis(sliding_window_view(screens, 3, axis=0), -1, 1)  # [7, 3, 20, 17], read-only
@@ -57,7 +57,7 @@ def test_outcomes_come_in_order_and_once() -> None:
     assert not network.take_outcomes()
 
 
-def test_poststates_are_valued_by_the_last_copy_or_without_one_by_the_online_network() -> None:
+def test_targets_come_from_the_last_copy_or_else_from_the_online_network() -> None:
     without, copied, kept = make_network(use_target_network=False), make_network(), make_network()
     states, at_first = make_minibatch(9).prestates, kept.get_weights()
     for seed in range(4):
@@ -90,7 +90,7 @@ def test_batch_norm_uses_the_batch_in_training_and_running_means_in_prediction()
         make_network(batch_norm=True, batch_size=1)
 
 
-def test_a_state_without_a_target_network_or_a_mean_begins_them_with_its_weights() -> None:
+def test_a_missing_target_network_or_mean_begins_with_the_weights() -> None:
     without = make_network(use_target_network=False)
     learn(without, range(3))
     network = make_network(1, average_updates=2 * AVERAGE_EVERY)

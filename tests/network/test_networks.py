@@ -150,7 +150,7 @@ def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(settings: dict[str
             np.testing.assert_array_equal(sigmas.detach(), np.float32(sigma * bound))
 
 
-def test_only_acting_is_noisy_each_state_has_its_own_and_it_draws_nothing_from_learning() -> None:
+def test_noise_is_drawn_for_each_state_and_acting_takes_none_from_learning() -> None:
     network, other = make_network(noisy=True), make_network(noisy=True)
     states = np.repeat(make_minibatch(0).prestates[:1], 6, axis=0)
     still = network.predict(states)

@@ -318,7 +318,7 @@ def nvis(*words: str) -> int:
     return main.run(["nvis", *words, *flags])
 
 
-def test_the_page_is_written_where_results_are_and_called_as_the_run_is(home: Path, capsys: Capsys) -> None:
+def test_the_page_is_in_results_under_the_name_of_the_run(home: Path, capsys: Capsys) -> None:
     (home / "catch_3.pkl").rename(home / "catch_long_3.pkl")
     assert nvis("catch_long_3.pkl") == 0
     page = home / "results" / "catch_long.html"

@@ -281,7 +281,7 @@ def available(monkeypatch: Patch, count: Callable[[], int]) -> None:
     ("lz4", 200_000_000, r"needs 0\.299 GB to 2\.42 GB of memory .* --replay_size (\d+) fits", True),
     ("lz4", 2_000_000_000, r"0\.299 GB to 2\.42 GB .* 1\.8 GB.* --replay_size (\d+) fits in any case", False),
 ])  # fmt: skip
-def test_too_little_memory_is_said_before_the_run_with_a_size_that_fits(
+def test_too_little_memory_is_reported_with_a_size_that_fits(
     kind: str, free: int, words: str, refused: bool, monkeypatch: Patch,
     caplog: Logs,
 ) -> None:  # fmt: skip

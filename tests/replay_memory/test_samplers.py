@@ -143,7 +143,7 @@ def test_the_draws_are_what_they_were(n_step: int, sampler: str) -> None:
     assert drawn == DRAWN[n_step, sampler]
 
 
-def test_a_minibatch_is_spread_over_the_masses_and_states_to_look_at_are_not() -> None:
+def test_minibatches_are_stratified_and_sampled_states_are_not() -> None:
     memory = memory_of(25, **BY_PRIORITY, priority_exponent=1.0)
     numbers = memory._ring.transitions()
     memory.update_priorities(numbers[7:8], np.array([len(numbers) - 1], np.float32))  # all others have 1
@@ -164,7 +164,7 @@ def test_weights_are_those_of_the_formula(steps: int, beta: float) -> None:
     assert batch.weights.max() == 1
 
 
-def test_a_new_transition_has_the_greatest_priority_and_the_later_of_two_errors_counts() -> None:
+def test_a_new_transition_has_the_greatest_priority_and_the_last_error_counts() -> None:
     memory = memory_of(20, **BY_PRIORITY, priority_exponent=1.0)
     numbers = memory._ring.transitions()[[3, 5, 3, 7, 5, 3]]
     memory.update_priorities(numbers, np.array([9, 8, 7, 6, 5, 4], np.float32))

@@ -140,7 +140,7 @@ def test_phases_are_summed_up_like_lists(run: tuple[int, list[Phase]], resume_af
         assert {name: getattr(listener.summaries[-1], name) for name in expected} == expected
 
 
-def test_writers_hear_of_everything_in_turn_with_times_that_go_on_after_a_resume() -> None:
+def test_writers_get_every_event_in_order_and_times_continue_after_a_resume() -> None:
     clock, listener = Clock(1000.0), Listener()
     statistics = Statistics([listener], clock)
     assert listener.heard == []

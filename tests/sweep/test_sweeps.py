@@ -86,9 +86,7 @@ def test_runs_go_through_games_and_settings_by_seed(begun: list[list[SweepRun]],
     assert len({path for run in runs for path in (run.csv, run.log, run.prefix)}) == 3 * len(runs)
 
 
-def test_its_runs_may_write_for_tensorboard_and_a_file_does_not_choose_the_kind_of_game(
-    begun: list[list[SweepRun]], told: Told, tmp_path: Path
-) -> None:
+def test_flags_and_files_reach_the_runs(begun: list[list[SweepRun]], told: Told, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("environment: catch\ngame: catch\nepochs: 3\n")
     told("sweep", "pong", "--tensorboard", "true", "--config", str(tmp_path / "x.yaml"))
     ((run,),) = begun
@@ -400,9 +398,7 @@ def two(make_run: Make) -> list[SweepRun]:
     ]
 
 
-def test_csvs_that_exist_are_compared(
-    two: list[SweepRun], tmp_path: Path, capsys: Capsys, told: Told
-) -> None:
+def test_csvs_are_compared(two: list[SweepRun], tmp_path: Path, capsys: Capsys, told: Told) -> None:
     def command() -> list[str]:
         files = {
             name: ",".join(str(one.csv) for one in two if one.setting == name) for name in ("plain", "double")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simple_dqn import rules, schedules
+from simple_dqn import schedules
 from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config, MemoryConfig
 from simple_dqn.dqn import UpdateOutcome, lambda_returns
@@ -24,15 +24,13 @@ from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import Saver, Snapshot
 from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
-from tests.command_line import Patch, watch
+from tests.command_line import CATCH, Patch, watch
 from tests.network.updates import assert_same
 from tests.replay_memory.test_replay import contents, first_step
 
-CATCH = {
-    "game": "catch", "environment": "catch", "screen_width": 36, "screen_height": 36, "replay_size": 400,
-    "random_steps": 96, "train_steps": 96, "test_steps": 0, "epochs": 1, "batch_size": 8, "target_steps": 48,
-    "exploration_decay_steps": 200, "backend": "cpu", "random_seed": 0, "network": "small",
-    "threads": 1,  # sums depend on how many threads share them
+SETTINGS: dict[str, Any] = {
+    **CATCH, "game": "catch", "environment": "catch", "replay_size": 400, "random_steps": 96,
+    "train_steps": 96, "batch_size": 8, "target_steps": 48, "exploration_decay_steps": 200,
 }  # fmt: skip
 CONCURRENT: dict[str, Any] = {"schedule": "concurrent"}
 OVERLAP = {"schedule": "overlapped", "workers": 4}
@@ -47,7 +45,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 def run_catch(late: bool = False, **flags: Any) -> Run:
     """Return a run to its end; if `late`, each part of the work may keep the others waiting."""
-    run = make_run(Config.from_flags({**CATCH, **flags}), Interrupt())
+    run = make_run(Config.from_flags({**SETTINGS, **flags}), Interrupt())
     agent, delays = run.agent, random.Random(0)
     parts = ((agent.network, "update"), (agent.network, "prepare"), (agent.player.environment, "step"))
     for owner, name in parts if late else ():
@@ -330,7 +328,7 @@ class Rollout(NamedTuple):
 
 
 ROLLOUTS = {
-    **CATCH, "replay_size": 1_000_000, "random_steps": 0, "train_steps": 192, "epochs": 2,
+    **SETTINGS, "replay_size": 1_000_000, "random_steps": 0, "train_steps": 192, "epochs": 2,
     "target_steps": 0, "workers": 4, "rollout_steps": 6, "train_frequency": 4,
 }  # fmt: skip
 
@@ -434,25 +432,6 @@ def test_a_rollout_is_played_whole_before_its_updates() -> None:
         tape += [str(steps)]
     assert tape == 2 * [*["execute"] * 6, "returns", *["update"] * 12, "24"]
     assert sizes == {8}
-
-
-OVERLAPPED = {"rollout_steps": 0, "random_steps": 100, "overlap": True, "target_steps": 1000, "workers": 8}
-
-
-@pytest.mark.parametrize(("flags", "named"), [
-    ({"replay_size": 5000}, "--replay_size 5000"), ({"prioritized": True}, "--sampler prioritized"),
-    ({"n_step": 3}, "--n_step 3"), ({"munchausen": True}, "--target_rule munchausen"),
-    ({"distributional": "c51"}, "--distributional c51"), ({"target_steps": 100}, "--target_steps 100"),
-    ({"concurrent": True}, "--schedule concurrent"),
-    ({"cluster": "local"}, "--cluster local"), ({"batch_size": 25}, "--batch_size 25"),
-    ({"train_frequency": 5}, "--train_frequency"), ({"train_steps": 100}, "give 120"),
-    ({**OVERLAPPED, "target_steps": 0}, "needs a target network"),
-    ({**OVERLAPPED, "workers": 3}, "give --workers 4 or more"),
-], ids=str)  # fmt: skip
-def test_what_does_not_fit_a_schedule_is_refused_by_name(flags: dict[str, Any], named: str) -> None:
-    rules.check(Config.from_flags(ROLLOUTS))
-    with pytest.raises(UserError, match=named):
-        rules.check(Config.from_flags({**ROLLOUTS, **flags}))
 
 
 def test_snapshots_and_tests_use_the_mean_of_the_weights(tmp_path: Path) -> None:

@@ -29,9 +29,8 @@ SNAPSHOT = "snapshots/catch_2.pkl"
 
 
 def run_of(**flags: Any) -> Run:
-    return make_run(
-        Config.from_flags({**CATCH, "game": "catch", "environment": "catch", **flags}), Interrupt()
-    )
+    flags = {**CATCH, "game": "catch", "environment": "catch", **flags}
+    return make_run(Config.from_flags(flags), Interrupt())
 
 
 @pytest.mark.parametrize(("flags", "schedule"), [

@@ -52,7 +52,7 @@ def test_buttons_take_the_nearest_action() -> None:
         assert nearest_action(held, BACKGAMMON) >= 0
 
 
-def test_the_controls_change_hands_and_a_tap_between_two_steps_counts_once() -> None:
+def test_a_person_takes_over_and_a_short_key_press_counts_once() -> None:
     controls = Controls()
     controls.apply([], {"LEFT"})
     assert controls.action(PONG) is None
@@ -212,7 +212,7 @@ def pixels(image: NDArray[np.uint8], color: panel.Color) -> NDArray[np.bool_]:
 
 
 @pytest.mark.parametrize("scale", [1, 3])
-def test_the_game_is_shown_pixel_by_pixel_at_the_left_and_18_actions_have_room(scale: int) -> None:
+def test_the_game_is_shown_exactly_and_the_panel_has_room_for_18_actions(scale: int) -> None:
     overlay = Overlay(scale)
     image = overlay.draw(PICTURE, VIEW)
     assert image.dtype == np.uint8
@@ -277,7 +277,7 @@ def test_facts_and_letters() -> None:
     assert not np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=-1234567)), first)
 
 
-def test_bars_show_how_much_worse_than_the_best_an_action_is_and_the_scale_narrows_again() -> None:
+def test_bars_show_the_distance_to_the_best_action_on_a_scale_that_narrows_again() -> None:
     overlay = Overlay(1)
 
     def lengths(*qvalues: float) -> list[float]:

@@ -148,9 +148,7 @@ def test_films_are_called_as_the_snapshot_and_frames_kept_if_asked(home: Path, c
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_the_earlier_film(
-    home: Path, pong: str, monkeypatch: Patch, number: int, code: int
-) -> None:
+def test_a_signal_leaves_the_film(home: Path, pong: str, monkeypatch: Patch, number: int, code: int) -> None:
     film, screen = home / "videos" / "pong_3.mov", home / "videos" / "pong" / "000000.png"
     screen.parent.mkdir(parents=True)
     film.write_text("an earlier film")

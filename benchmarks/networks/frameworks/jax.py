@@ -8,17 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from networks.interface import Classifier, Framework, Images, QNetwork, UnsupportedError
-from networks.work import (
-    ADAM_DECAYS,
-    ADAM_EPSILON,
-    ADAM_RATE,
-    CLASSIFIER_RATE,
-    Labels,
-    NetworkSpec,
-    Scores,
-    Weights,
-)
+from networks.interface import Framework, QNetwork, UnsupportedError
+from networks.work import ADAM_DECAYS, ADAM_EPSILON, ADAM_RATE, BATCH_FIELDS, CONVOLUTIONS, Weights
 from simple_dqn.types import Minibatch, QValues, States
 
 Arrays: TypeAlias = dict[str, Any]  # of JAX, by name
@@ -35,23 +26,20 @@ class Jax(Framework):
             raise UnsupportedError("this build of JAX finds no GPU") from error
         self.version = jax.__version__
 
-    def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
-        return JaxClassifier(spec, weights)
-
-    def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
-        return JaxQNetwork(spec, weights, target, jnp.dtype(datatype))
+    def q_network(self, weights: Weights, target: Weights, datatype: str) -> QNetwork:
+        return JaxQNetwork(weights, target, jnp.dtype(datatype))
 
 
 def on_device(weights: Weights) -> Arrays:
     return {name: jnp.array(values) for name, values in weights.items()}
 
 
-def forward(spec: NetworkSpec, weights: Arrays, states: Any, datatype: Any) -> Any:
-    """Return the outputs [B, O] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
+def forward(weights: Arrays, states: Any, datatype: Any) -> Any:
+    """Return the outputs [B, A] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
     hidden = {name: values.astype(datatype) for name, values in weights.items()}
     # On the CPU, XLA has a fast convolution for this order of axes only.
     features = states.astype(datatype).transpose(0, 2, 3, 1)
-    for number, layer in enumerate(spec.convolutions, 1):
+    for number, layer in enumerate(CONVOLUTIONS, 1):
         filters = hidden[f"conv{number}.weight"].transpose(2, 3, 1, 0)
         strides = (layer.stride, layer.stride)
         features = lax.conv_general_dilated(
@@ -63,42 +51,11 @@ def forward(spec: NetworkSpec, weights: Arrays, states: Any, datatype: Any) -> A
     return dense.astype(jnp.float32) @ weights["output.weight"].T + weights["output.bias"]
 
 
-class JaxClassifier:
-    """The classifier of `interface`."""
-
-    def __init__(self, spec: NetworkSpec, weights: Weights) -> None:
-        self.spec, self.weights = spec, on_device(weights)
-        self._scores = jax.jit(self._forward)
-        self._classes = jax.jit(lambda weights, images: self._forward(weights, images).argmax(1))
-        self._step = jax.jit(self._descend, donate_argnums=0)
-
-    def scores(self, images: Images) -> Scores:
-        return np.asarray(self._scores(self.weights, images))
-
-    def classify(self, images: Images) -> Labels:
-        return np.asarray(self._classes(self.weights, images))
-
-    def train(self, images: Images, labels: Labels) -> Any:
-        self.weights, loss = self._step(self.weights, images, labels)
-        return loss
-
-    def _forward(self, weights: Arrays, images: Any) -> Any:
-        return forward(self.spec, weights, images, jnp.float32)
-
-    def _loss(self, weights: Arrays, images: Any, labels: Any) -> Any:
-        logarithms = jax.nn.log_softmax(self._forward(weights, images))
-        return -jnp.take_along_axis(logarithms, labels[:, None], 1).mean()
-
-    def _descend(self, weights: Arrays, images: Any, labels: Any) -> tuple[Arrays, Any]:
-        loss, gradients = jax.value_and_grad(self._loss)(weights, images, labels)
-        return {name: weights[name] - CLASSIFIER_RATE * gradients[name] for name in weights}, loss
-
-
 class JaxQNetwork:
     """The Q-network of `interface`."""
 
-    def __init__(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: Any) -> None:
-        self.spec, self.datatype, self.target = spec, datatype, on_device(target)
+    def __init__(self, weights: Weights, target: Weights, datatype: Any) -> None:
+        self.datatype, self.target = datatype, on_device(target)
         zeros = {name: np.zeros_like(values) for name, values in weights.items()}
         # All that an update changes: weights, means and mean squares of their gradients, number of updates.
         self.state = [on_device(weights), on_device(zeros), on_device(zeros), jnp.zeros(())]
@@ -109,13 +66,12 @@ class JaxQNetwork:
         return np.asarray(self._values(self.state[0], states))
 
     def train(self, minibatch: Minibatch) -> Any:
-        fields = ("prestates", "actions", "rewards", "poststates", "terminals", "discounts")
-        batch = {name: getattr(minibatch, name) for name in fields}
+        batch = {name: getattr(minibatch, name) for name in BATCH_FIELDS}
         self.state, loss = self._step(self.state, self.target, batch)
         return loss
 
     def _forward(self, weights: Arrays, states: Any) -> Any:
-        return forward(self.spec, weights, states.astype(jnp.float32) / 255, self.datatype)
+        return forward(weights, states.astype(jnp.float32) / 255, self.datatype)
 
     def _loss(self, weights: Arrays, target: Arrays, batch: Arrays) -> Any:
         postvalues = self._forward(target, batch["poststates"]).max(1)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from networks.interface import Classifier, Framework, QNetwork, UnsupportedError
-from networks.layers import NumpyClassifier, NumpyQNetwork
-from networks.work import NetworkSpec, Weights
+from networks.interface import Framework, QNetwork, UnsupportedError
+from networks.layers import NumpyQNetwork
+from networks.work import Weights
 
 
 class Numpy(Framework):
@@ -16,10 +16,7 @@ class Numpy(Framework):
             raise UnsupportedError("runs on the CPU only")
         self.version = np.__version__
 
-    def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
-        return NumpyClassifier(spec, weights)
-
-    def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
+    def q_network(self, weights: Weights, target: Weights, datatype: str) -> QNetwork:
         if datatype != "float32":
             raise UnsupportedError(f"no {datatype}")
-        return NumpyQNetwork(spec, weights, target)
+        return NumpyQNetwork(weights, target)

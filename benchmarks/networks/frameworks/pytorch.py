@@ -2,24 +2,14 @@
 
 import platform
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from networks.interface import Classifier, Framework, Images, QNetwork, UnsupportedError
-from networks.work import (
-    ADAM_DECAYS,
-    ADAM_EPSILON,
-    ADAM_RATE,
-    CLASSIFIER_RATE,
-    Labels,
-    NetworkSpec,
-    Scores,
-    Weights,
-)
+from networks.interface import Framework, QNetwork, UnsupportedError
+from networks.work import ADAM_DECAYS, ADAM_EPSILON, ADAM_RATE, BATCH_FIELDS, CONVOLUTIONS, Weights
 from simple_dqn.types import Minibatch, QValues, States
 
 # Compiles a function of tensors that returns a tensor.
@@ -44,12 +34,8 @@ class PyTorchEager(Framework):
         self.version = f"{torch.__version__}, Python {platform.python_version()}"
         self.torch_device = torch.device("cuda" if device == "gpu" else "cpu")
 
-    def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
-        return TorchClassifier(spec, weights, self.torch_device, self.compiler)
-
-    def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
-        dtype = getattr(torch, datatype)
-        return TorchQNetwork(spec, weights, target, dtype, self.torch_device, self.compiler)
+    def q_network(self, weights: Weights, target: Weights, datatype: str) -> QNetwork:
+        return TorchQNetwork(weights, target, getattr(torch, datatype), self.torch_device, self.compiler)
 
 
 def on_device(weights: Weights, device: torch.device) -> dict[str, Tensor]:
@@ -57,11 +43,11 @@ def on_device(weights: Weights, device: torch.device) -> dict[str, Tensor]:
     return {name: torch.from_numpy(values).clone().to(device) for name, values in weights.items()}
 
 
-def forward(spec: NetworkSpec, weights: dict[str, Tensor], states: Tensor, datatype: torch.dtype) -> Tensor:
-    """Return the outputs [B, O] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
+def forward(weights: dict[str, Tensor], states: Tensor, datatype: torch.dtype) -> Tensor:
+    """Return the outputs [B, A] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
     with torch.autocast(states.device.type, datatype, enabled=datatype != torch.float32):
         features = states
-        for number, layer in enumerate(spec.convolutions, 1):
+        for number, layer in enumerate(CONVOLUTIONS, 1):
             weight, bias = weights[f"conv{number}.weight"], weights[f"conv{number}.bias"]
             features = functional.relu(functional.conv2d(features, weight, bias, layer.stride))
         features = functional.linear(features.flatten(1), weights["dense.weight"], weights["dense.bias"])
@@ -69,62 +55,14 @@ def forward(spec: NetworkSpec, weights: dict[str, Tensor], states: Tensor, datat
     return functional.linear(features.float(), weights["output.weight"], weights["output.bias"])
 
 
-class TorchClassifier:
-    """The classifier of `interface`."""
-
-    def __init__(
-        self, spec: NetworkSpec, weights: Weights, device: torch.device, compiler: Compiler = eager
-    ) -> None:
-        self.spec, self.device = spec, device
-        self.weights = on_device(weights, device)
-        for values in self.weights.values():
-            values.requires_grad_()
-        self.optimizer = torch.optim.SGD(self.weights.values(), CLASSIFIER_RATE, fused=True)
-        self._compiled_scores, self._compiled_loss = compiler(self._scores), compiler(self._loss)
-
-    def scores(self, images: Images) -> Scores:
-        with torch.inference_mode():
-            return self._compiled_scores(self._tensor(images)).cpu().numpy()
-
-    def classify(self, images: Images) -> Labels:
-        with torch.inference_mode():
-            return self._compiled_scores(self._tensor(images)).argmax(1).cpu().numpy()
-
-    def train(self, images: Images, labels: Labels) -> Tensor:
-        return self.step(self._tensor(images), self._tensor(labels))
-
-    def step(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Make the step of `train` with tensors on the device, and return the loss."""
-        loss = self._compiled_loss(images, labels)
-        self.optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        self.optimizer.step()
-        return loss.detach()
-
-    def _scores(self, images: Tensor) -> Tensor:
-        return forward(self.spec, self.weights, images, torch.float32)
-
-    def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        return functional.cross_entropy(self._scores(images), labels)
-
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
-
-
 class TorchQNetwork:
     """The Q-network of `interface`."""
 
     def __init__(
-        self,
-        spec: NetworkSpec,
-        weights: Weights,
-        target: Weights,
-        datatype: torch.dtype,
-        device: torch.device,
-        compiler: Compiler = eager,
-        capturable: bool = False,
-    ) -> None:
-        self.spec, self.datatype, self.device = spec, datatype, device
+        self, weights: Weights, target: Weights, datatype: torch.dtype, device: torch.device,
+        compiler: Compiler = eager, capturable: bool = False,
+    ) -> None:  # fmt: skip
+        self.datatype, self.device = datatype, device
         self.weights, self.target = on_device(weights, device), on_device(target, device)
         for values in self.weights.values():
             values.requires_grad_()
@@ -149,24 +87,18 @@ class TorchQNetwork:
         return loss.detach()
 
     def tensors(self, minibatch: Minibatch) -> list[Tensor]:
-        """Return prestates, actions, rewards, poststates, terminals and discounts on the device."""
-        fields = ("prestates", "actions", "rewards", "poststates", "terminals", "discounts")
-        return [torch.from_numpy(getattr(minibatch, name)).to(self.device) for name in fields]
+        """Return the `BATCH_FIELDS` on the device."""
+        return [torch.from_numpy(getattr(minibatch, name)).to(self.device) for name in BATCH_FIELDS]
 
     def _values(self, states: Tensor) -> Tensor:
-        return forward(self.spec, self.weights, states.float() / 255, self.datatype)
+        return forward(self.weights, states.float() / 255, self.datatype)
 
     def _loss(
-        self,
-        prestates: Tensor,
-        actions: Tensor,
-        rewards: Tensor,
-        poststates: Tensor,
-        terminals: Tensor,
+        self, prestates: Tensor, actions: Tensor, rewards: Tensor, poststates: Tensor, terminals: Tensor,
         discounts: Tensor,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         with torch.no_grad():
-            postvalues = forward(self.spec, self.target, poststates.float() / 255, self.datatype).amax(1)
+            postvalues = forward(self.target, poststates.float() / 255, self.datatype).amax(1)
             targets = rewards[:, 0].clamp(-1, 1) + discounts * postvalues * ~terminals
         values = self._values(prestates).gather(1, actions[:, None])[:, 0]
         return functional.huber_loss(values, targets)

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from networks.interface import Classifier, Framework, QNetwork, UnsupportedError
-from networks.work import ADAM_EPSILON, ADAM_RATE, STATE_SHAPE, NetworkSpec, Weights
+from networks.interface import Framework, QNetwork, UnsupportedError
+from networks.work import ACTIONS, ADAM_EPSILON, ADAM_RATE, STATE_SHAPE, Weights
 from simple_dqn import __version__
 from simple_dqn.config import BackendConfig, NetworkConfig
 from simple_dqn.dqn import DeepQNetwork
@@ -24,29 +24,16 @@ class OwnNetwork(DeepQNetwork):
 
 
 class SimpleDqn(Framework):
-    """`DeepQNetwork`, which has no classifier."""
-
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
         if device == "gpu" and not torch.cuda.is_available():
             raise UnsupportedError("this build of PyTorch finds no GPU")
         self.version = f"{__version__} on torch {torch.__version__}"
 
-    def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
-        del spec, weights
-        raise UnsupportedError("learns Q-values, not classes")
-
-    def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
+    def q_network(self, weights: Weights, target: Weights, datatype: str) -> QNetwork:
         backend = BackendConfig(self.device, 0, datatype, self.threads)
-        network = OwnNetwork(
-            spec.outputs,
-            STATE_SHAPE[0],
-            STATE_SHAPE[1:],
-            CONFIG,
-            backend,
-            np.random.default_rng(0),
-            spec=NATURE,
-        )
+        history, screen, rng = STATE_SHAPE[0], STATE_SHAPE[1:], np.random.default_rng(0)
+        network = OwnNetwork(ACTIONS, history, screen, CONFIG, backend, rng, spec=NATURE)
         network.set_weights(_named(target))
         network.update_target_network()
         network.set_weights(_named(weights))

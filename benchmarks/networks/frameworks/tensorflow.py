@@ -7,17 +7,8 @@ from typing import Any, TypeAlias
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only, without the messages at start-up
 import tensorflow as tf
 
-from networks.interface import Classifier, Framework, Images, QNetwork, UnsupportedError
-from networks.work import (
-    ADAM_DECAYS,
-    ADAM_EPSILON,
-    ADAM_RATE,
-    CLASSIFIER_RATE,
-    Labels,
-    NetworkSpec,
-    Scores,
-    Weights,
-)
+from networks.interface import Framework, QNetwork, UnsupportedError
+from networks.work import ADAM_DECAYS, ADAM_EPSILON, ADAM_RATE, BATCH_FIELDS, CONVOLUTIONS, Weights
 from simple_dqn.types import Minibatch, QValues, States
 
 Variables: TypeAlias = dict[str, Any]  # of TensorFlow, by name
@@ -35,23 +26,20 @@ class TensorFlow(Framework):
             tf.config.set_visible_devices([], "GPU")
         self.version = tf.__version__
 
-    def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
-        return TensorFlowClassifier(spec, weights)
-
-    def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
-        return TensorFlowQNetwork(spec, weights, target, tf.as_dtype(datatype))
+    def q_network(self, weights: Weights, target: Weights, datatype: str) -> QNetwork:
+        return TensorFlowQNetwork(weights, target, tf.as_dtype(datatype))
 
 
 def variables(weights: Weights) -> Variables:
     return {name: tf.Variable(values) for name, values in weights.items()}
 
 
-def forward(spec: NetworkSpec, weights: Variables, states: Any, datatype: Any) -> Any:
-    """Return the outputs [B, O] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
+def forward(weights: Variables, states: Any, datatype: Any) -> Any:
+    """Return the outputs [B, A] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
     hidden = {name: tf.cast(values, datatype) for name, values in weights.items()}
     # On the CPU, TensorFlow has convolutions for this order of axes only.
     features = tf.transpose(tf.cast(states, datatype), (0, 2, 3, 1))
-    for number, layer in enumerate(spec.convolutions, 1):
+    for number, layer in enumerate(CONVOLUTIONS, 1):
         filters = tf.transpose(hidden[f"conv{number}.weight"], (2, 3, 1, 0))
         features = tf.nn.conv2d(features, filters, layer.stride, "VALID")
         features = tf.nn.relu(tf.nn.bias_add(features, hidden[f"conv{number}.bias"]))
@@ -61,43 +49,11 @@ def forward(spec: NetworkSpec, weights: Variables, states: Any, datatype: Any) -
     return tf.matmul(dense, weights["output.weight"], transpose_b=True) + weights["output.bias"]
 
 
-class TensorFlowClassifier:
-    """The classifier of `interface`."""
-
-    def __init__(self, spec: NetworkSpec, weights: Weights) -> None:
-        self.spec, self.weights = spec, variables(weights)
-        self._scores = tf.function(self._forward)
-        self._classes = tf.function(lambda images: tf.argmax(self._forward(images), 1))
-        self._step = tf.function(self._descend)
-
-    def scores(self, images: Images) -> Scores:
-        scores: Scores = self._scores(tf.constant(images)).numpy()
-        return scores
-
-    def classify(self, images: Images) -> Labels:
-        labels: Labels = self._classes(tf.constant(images)).numpy()
-        return labels
-
-    def train(self, images: Images, labels: Labels) -> Any:
-        return self._step(tf.constant(images), tf.constant(labels))
-
-    def _forward(self, images: Any) -> Any:
-        return forward(self.spec, self.weights, images, tf.float32)
-
-    def _descend(self, images: Any, labels: Any) -> Any:
-        with tf.GradientTape() as tape:
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, self._forward(images))
-            loss = tf.reduce_mean(losses)
-        for name, gradient in tape.gradient(loss, self.weights).items():
-            self.weights[name].assign_sub(CLASSIFIER_RATE * gradient)
-        return loss
-
-
 class TensorFlowQNetwork:
     """The Q-network of `interface`."""
 
-    def __init__(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: Any) -> None:
-        self.spec, self.datatype = spec, datatype
+    def __init__(self, weights: Weights, target: Weights, datatype: Any) -> None:
+        self.datatype = datatype
         self.weights, self.target = variables(weights), variables(target)
         self._means = {name: tf.Variable(tf.zeros_like(values)) for name, values in weights.items()}
         self._squares = {name: tf.Variable(tf.zeros_like(values)) for name, values in weights.items()}
@@ -110,11 +66,10 @@ class TensorFlowQNetwork:
         return values
 
     def train(self, minibatch: Minibatch) -> Any:
-        fields = ("prestates", "actions", "rewards", "poststates", "terminals", "discounts")
-        return self._step(*(tf.constant(getattr(minibatch, name)) for name in fields))
+        return self._step(*(tf.constant(getattr(minibatch, name)) for name in BATCH_FIELDS))
 
     def _forward(self, weights: Variables, states: Any) -> Any:
-        return forward(self.spec, weights, tf.cast(states, tf.float32) / 255, self.datatype)
+        return forward(weights, tf.cast(states, tf.float32) / 255, self.datatype)
 
     def _update(
         self, prestates: Any, actions: Any, rewards: Any, poststates: Any, terminals: Any, discounts: Any

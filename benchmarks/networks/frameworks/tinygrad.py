@@ -9,17 +9,8 @@ from typing import Any, TypeAlias
 
 from tinygrad import Context, Device, Tensor, TinyJit, dtypes, nn
 
-from networks.interface import Classifier, Framework, Images, QNetwork, UnsupportedError
-from networks.work import (
-    ADAM_DECAYS,
-    ADAM_EPSILON,
-    ADAM_RATE,
-    CLASSIFIER_RATE,
-    Labels,
-    NetworkSpec,
-    Scores,
-    Weights,
-)
+from networks.interface import Framework, QNetwork, UnsupportedError
+from networks.work import ADAM_DECAYS, ADAM_EPSILON, ADAM_RATE, BATCH_FIELDS, CONVOLUTIONS, Weights
 from simple_dqn.types import Minibatch, QValues, States
 
 Tensors: TypeAlias = dict[str, Any]  # of tinygrad, by name
@@ -38,13 +29,10 @@ class Tinygrad(Framework):
             raise UnsupportedError(f"tinygrad cannot use {os.environ['DEV']}: {error}") from error
         self.version = f"{version('tinygrad')}, {Device.DEFAULT}"
 
-    def classifier(self, spec: NetworkSpec, weights: Weights) -> Classifier:
-        return TinygradClassifier(spec, weights)
-
-    def q_network(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: str) -> QNetwork:
+    def q_network(self, weights: Weights, target: Weights, datatype: str) -> QNetwork:
         if datatype != "float32" and self.device == "cpu":
             raise UnsupportedError(f"emulates {datatype} on the CPU: some ten times as slow as float32")
-        return TinygradQNetwork(spec, weights, target, getattr(dtypes, datatype))
+        return TinygradQNetwork(weights, target, getattr(dtypes, datatype))
 
 
 def find_clang() -> None:
@@ -66,11 +54,11 @@ def on_device(weights: Weights) -> Tensors:
     return {name: Tensor(values).realize() for name, values in weights.items()}
 
 
-def forward(spec: NetworkSpec, weights: Tensors, states: Any, datatype: Any) -> Any:
-    """Return the outputs [B, O] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
+def forward(weights: Tensors, states: Any, datatype: Any) -> Any:
+    """Return the outputs [B, A] of `states` [B, 4, 84, 84], hidden layers in `datatype`."""
     hidden = {name: values.cast(datatype) for name, values in weights.items()}
     features = states.cast(datatype)
-    for number, layer in enumerate(spec.convolutions, 1):
+    for number, layer in enumerate(CONVOLUTIONS, 1):
         filters, bias = hidden[f"conv{number}.weight"], hidden[f"conv{number}.bias"]
         features = features.conv2d(filters, bias, stride=layer.stride).relu()
     features = features.flatten(1).linear(hidden["dense.weight"].T, hidden["dense.bias"]).relu()
@@ -87,39 +75,11 @@ class Loss:
         return float(self._tensor.item())
 
 
-class TinygradClassifier:
-    """The classifier of `interface`."""
-
-    def __init__(self, spec: NetworkSpec, weights: Weights) -> None:
-        self.spec, self.weights = spec, on_device(weights)
-        self._optimizer = nn.optim.SGD(list(self.weights.values()), CLASSIFIER_RATE)
-        self._scores = jit_by_shape(self._forward)
-        self._classes = jit_by_shape(lambda images: self._forward(images).argmax(1))
-        self._step = jit_by_shape(self._descend)
-
-    def scores(self, images: Images) -> Scores:
-        scores: Scores = self._scores(images).numpy()
-        return scores
-
-    def classify(self, images: Images) -> Labels:
-        labels: Labels = self._classes(images).numpy()
-        return labels
-
-    def train(self, images: Images, labels: Labels) -> Loss:
-        return Loss(self._step(images, labels))
-
-    def _forward(self, images: Any) -> Any:
-        return forward(self.spec, self.weights, images, dtypes.float32)
-
-    def _descend(self, images: Any, labels: Any) -> Any:
-        return descend(self._forward(images).sparse_categorical_crossentropy(labels), self._optimizer)
-
-
 class TinygradQNetwork:
     """The Q-network of `interface`."""
 
-    def __init__(self, spec: NetworkSpec, weights: Weights, target: Weights, datatype: Any) -> None:
-        self.spec, self.datatype = spec, datatype
+    def __init__(self, weights: Weights, target: Weights, datatype: Any) -> None:
+        self.datatype = datatype
         self.weights, self.target = on_device(weights), on_device(target)
         self._optimizer = nn.optim.Adam(
             list(self.weights.values()), ADAM_RATE, *ADAM_DECAYS, eps=ADAM_EPSILON
@@ -132,11 +92,10 @@ class TinygradQNetwork:
         return values
 
     def train(self, minibatch: Minibatch) -> Loss:
-        fields = ("prestates", "actions", "rewards", "poststates", "terminals", "discounts")
-        return Loss(self._step(*(getattr(minibatch, name) for name in fields)))
+        return Loss(self._step(*(getattr(minibatch, name) for name in BATCH_FIELDS)))
 
     def _forward(self, weights: Tensors, states: Any) -> Any:
-        return forward(self.spec, weights, states.cast(dtypes.float32) / 255, self.datatype)
+        return forward(weights, states.cast(dtypes.float32) / 255, self.datatype)
 
     def _update(
         self, prestates: Any, actions: Any, rewards: Any, poststates: Any, terminals: Any, discounts: Any
