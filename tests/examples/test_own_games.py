@@ -146,16 +146,6 @@ def test_a_run_goes_on_from_a_test_where_games_cannot_be_saved(home: Path, told:
     assert ": train 2, step 0" in said
 
 
-@pytest.mark.parametrize("state", ["self", "{1: 2}", "{}[1]"])
-def test_a_state_that_no_checkpoint_can_hold(home: Path, state: str) -> None:
-    right = STATE.split("return ")[1].split("\n")[0]
-    (home / "wrong.py").write_text(COUNT_DOWN + STATE.replace(right, state) + REGISTER)
-    environment = open_own(1, file="wrong.py")
-    play(environment, 2)
-    with pytest.raises(UserError, match=r"count_down, step 2 of a game: get_state\(\) failed"):
-        environment.get_state()
-
-
 SCRIPT = """
 if __name__ == "__main__":
     import sys
