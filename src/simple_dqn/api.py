@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
@@ -113,10 +114,11 @@ class _Callbacks(Writer):
     error: BaseException | None = None  # that one of them raised, which ends the run, too
 
     def __init__(self, on_phase_end: Callback | None, on_step: Callback | None, every: int) -> None:
-        if type(every) is not int or every < 1:
+        if not isinstance(every, int | np.integer) or every < 1:
             raise UserError(f"every is {every!r}: give a whole number of steps, such as 1000")
-        for wrong in [one for one in (on_phase_end, on_step) if not (one is None or callable(one))]:
-            raise UserError(f"{wrong!r} cannot be called: give a function of a row, such as print")
+        for one in (on_phase_end, on_step):
+            if (one is not None and not callable(one)) or inspect.iscoroutinefunction(one):
+                raise UserError(f"{one!r} cannot be called: give a function of a row, such as print")
         self._on_phase_end, self._on_step, self.every = on_phase_end, on_step, every if on_step else 0
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
@@ -150,7 +152,7 @@ def train(
 
     Args:
         game: The name of a game, the path of a ROM, FILE.py, or an id of Gymnasium's.
-        preset: The settings that `settings` change; None: `quick`, or those of the file `config`.
+        preset: The settings that `settings` change; None: those of `config`, or the game's usual ones.
         label: Part of the names of the files in `results/` and `snapshots/`.
         on_phase_end: Called after each phase, one that was stopped too, with its row of the CSV, by column.
         on_step: Called in each phase at the first safe point after every `every` steps, with the row so far.
@@ -215,7 +217,9 @@ def make(
         raise UserError("seed is None: give a whole number, such as 0")
     rules.check(Config(environment=config.environment))  # those of training may not fit
     played = replace(config, environment=as_played(config.environment))
-    return _refusing(make_environment(played, training))
+    environment = make_environment(played, training)
+    environment.step = partial(_checked_step, environment)  # type: ignore # a copy has one of its own
+    return environment
 
 
 def _flag_words(flags: Mapping[str, Any]) -> list[str]:
@@ -234,18 +238,12 @@ def _word(name: str, value: object) -> str:
     return word
 
 
-def _refusing(environment: Environment) -> Environment:
-    """Let `environment` refuse wrong actions; training makes none, and does without the check."""
-    step, games, actions = environment.step, environment.games, environment.actions
-
-    def checked(chosen: Actions) -> Step:
-        given = np.array(chosen, object)
-        if given.shape != (games,) or not all(one in range(actions) for one in given):
-            raise UserError(f"the actions are {chosen!r}: give int64 [{games}] from 0 to {actions - 1}")
-        return step(given.astype(np.int64))
-
-    environment.step = checked  # type: ignore
-    return environment
+def _checked_step(environment: Environment, chosen: Actions) -> Step:
+    """Take the actions `chosen`, or refuse wrong ones; training makes none, and does without the check."""
+    given, games, actions = np.array(chosen, object), environment.games, environment.actions
+    if given.shape != (games,) or not all(one in range(actions) for one in given):
+        raise UserError(f"the actions are {chosen!r}: give int64 [{games}] from 0 to {actions - 1}")
+    return type(environment).step(environment, given.astype(np.int64))
 
 
 class Scores(NamedTuple):
@@ -293,8 +291,7 @@ class TrainedAgent:
     def __init__(self, path: str | Path, game: str | None = None, **settings: Unpack[Settings]) -> None:
         file = hub.local(_word("path", path))
         snapshot = play.open_snapshot(file, None if game is None else _word("game", game))
-        given = parser_of_settings("simple-dqn", "").parse(_flag_words(settings))
-        self.__setstate__((file, snapshot, given))
+        self.__setstate__((file, snapshot, parser_of_settings("simple-dqn", "").parse(_flag_words(settings))))
 
     def __getstate__(self) -> tuple[Path, Snapshot, dict[str, Any]]:
         """Return what a copy or a pickle is made of, the weights too; its random streams begin anew."""

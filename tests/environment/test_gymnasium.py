@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import ale_py  # noqa: F401 - its environments
@@ -16,10 +17,11 @@ import pytest
 from gymnasium import spaces
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import TransformAction
 
 import simple_dqn
 from simple_dqn.config import Config, EnvironmentConfig
-from simple_dqn.environment import Environment, Frame, as_played, make
+from simple_dqn.environment import Environment, Frame, as_played, is_atari, make
 from simple_dqn.environment.gymnasium import find_spec, plain
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.random_streams import stream
@@ -83,11 +85,11 @@ def _registry() -> Iterator[None]:
 
 
 def register(**members: Any) -> type[ScriptedEnv]:
-    made = {key: staticmethod(value) if callable(value) else value for key, value in members.items()}
+    made: Any = {key: staticmethod(value) if callable(value) else value for key, value in members.items()}
     kind: Any = type("ScriptedEnv", (ScriptedEnv,), {"open_now": 0, **made})
     kind.metadata = {"render_modes": ["rgb_array"]}
     gymnasium.registry.pop("test/Scripted-v0", None)
-    gymnasium.register("test/Scripted-v0", kind)
+    gymnasium.register("test/Scripted-v0", kind, max_episode_steps=made.pop("max_episode_steps", None))
     return kind  # type: ignore[no-any-return]
 
 
@@ -205,6 +207,7 @@ OBSERVED: dict[str, tuple[Any, dict[str, Any], tuple[Any, ...]]] = {
     "bytes": (Box(0, 255, (128,), np.uint8), {}, ("vector", "mlp", 1, (128,))),
     "settings by hand": (VECTOR, BY_HAND, ("vector", "mlp", 3, (5,))),
     "a preset by hand": (VECTOR, {"preset": "strong", "network": "auto"}, ("vector", "mlp", 1, (5,))),
+    "a tiny image": (Box(0, 1, (2, 2, 5), np.float32), {}, ("vector", "mlp", 1, (2, 2, 5))),
     "channels last": (GRID, {}, ("vector", "minatar", 1, (4, 10, 10))),
     "as many channels as rows": (Box(0, 1, (9,) * 3, BINARY), {}, ("vector", "minatar", 1, (9,) * 3)),
     "channels first": (Box(-9, 9, (5, 8, 7), np.float32), {}, ("vector", "minatar", 1, (5, 8, 7))),
@@ -222,7 +225,8 @@ def test_the_space_chooses_observation_network_and_settings(name: str, caplog: L
     space, given, expected = OBSERVED[name]
     space.seed(0)
     seen = [space.sample() for _ in range(4)]
-    register(space=space, observe=lambda t: seen[t], ends=(3, 0))
+    other = np.int64 if name == "bytes" else space.dtype  # of all observations but the first
+    register(space=space, observe=lambda t: seen[t].astype(other) if t else seen[t], ends=(3, 0))
     caplog.set_level(logging.INFO)
     config = settle(resolve({"game": "test/Scripted-v0", "environment": "gym", **given}), log=False)
     played, network = config.environment, config.network
@@ -295,6 +299,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
        for shape, dtype in (((41, 51, 3), "float32"), ((41, 51, 4), "uint8"))},
     "numbers that are none": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS * np.nan)}, "step 2 of .*nan"),
     "large numbers": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS + 1e200)}, "beyond float32 .*: scale"),
+    "halves": ({**NUMBERS, "observe": at_step_2(ZEROS, np.full(5, np.inf, np.float16))}, "step 2 of .*inf"),
     "other numbers": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS[:3])}, r"step 2 of .*\(3,\).*\(5,\)"),
     "no numbers": ({**NUMBERS, "space": Discrete(3)}, r"observes Discrete\(3\)"),
     "another type": ({"observe": at_step_2(BLACK, HALF)}, r"step 2 of .* float32 .* not in Box\("),
@@ -308,6 +313,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a sum that no float32 holds": ({"reward": 3e38}, "step 2 of .*the reward is"),
     "a reset of one": ({"reset": lambda **_: BLACK}, r"step 0 of .*reset\(\) gave .*: return \(o"),
     "a step of four": ({"step": lambda _: (BLACK, 0.0, False, {})}, r"step 1 of .*step\(\) failed: ValueE"),
+    "an end that is none": ({"step": lambda _: (BLACK, 0.0, False, {}, {})}, r"step 1 of .*step\(\) failed"),
+    "a limit in words": ({"max_episode_steps": "9"}, "the environment failed: TypeError"),
     "two ends": ({"step": lambda _: (BLACK, 0.0, np.zeros(2), False, {})}, r"step 1 of .*step\(\) failed"),
     "constructor fails": ({"__init__": lambda **_: 1 // 0}, "cannot be opened: .*: ZeroDivisionError"),
     "constructor exits": ({"__init__": failing(3)}, rf"cannot be opened: .*: SystemExit: 3 {PLACE}"),
@@ -363,7 +370,7 @@ def test_an_action_is_held_and_its_rewards_add_up(reward: Any) -> None:
 
 
 @pytest.mark.parametrize(("ends", "settings", "frames", "is_terminal"), [
-    ((0, 60), {}, 60, False), ((0, 60), {"max_game_frames": 10}, 10, False),
+    ((0, 60), {}, 60, False), ((0, 60), {"max_game_frames": 10, "registered": -1}, 10, False),
     ((0, 60), {"max_game_frames": 100, "registered": 9}, 9, False),
     ((50, 0), {"max_game_frames": 50}, 50, True), ((50, 60), {"frame_skip": 4}, 50, True),
 ])  # fmt: skip
@@ -426,6 +433,13 @@ def test_seeds_games_side_by_side_and_states_without_games() -> None:
     assert np.array_equal(first.screens, expected.screens)
 
 
+@pytest.mark.parametrize("name", ["get_state", "set_state", "np_random"])
+def test_a_game_that_cannot_be_saved_is_refused_before_a_training(name: str) -> None:
+    wrong = {"get_state": lambda: (1, 2), "set_state": failing(), "np_random": np.random.RandomState(0)}
+    register(**{"get_state": dict, "set_state": lambda state: None, name: wrong[name]})
+    assert re.search(rf"step 0 of a game: {name}\S* failed", refused(lambda: as_played(config())))
+
+
 def test_games_close_once() -> None:
     closed: list[object] = []
     register(close=lambda: closed.append(1))
@@ -465,6 +479,8 @@ def test_ids_are_found_without_version_and_by_the_names_of_their_snapshots() -> 
     assert spec("CartPole") == "CartPole-v1"
     assert "no environment 'CartPol-v1': did you mean CartPole-v1" in refused(lambda: game("CartPol-v1"))
     assert "give --import" in refused(lambda: game("???"))
+    gymnasium.registry["ALE/Pong-v5"] = gymnasium.registry["CartPole-v1"]  # as a file of the user's may
+    assert not is_atari(config("ALE/Pong-v5"))
 
 
 def test_a_missing_library_is_named(monkeypatch: Patch) -> None:
@@ -500,11 +516,6 @@ def test_one_instance_is_open_at_a_time_and_a_start_that_fails_closes_it() -> No
     assert kind.open_now == 0
 
 
-class Swapped(gymnasium.ActionWrapper[Any, Any, Any]):
-    def action(self, action: int) -> int:
-        return (action + 2) % 6
-
-
 class Listed(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -516,13 +527,14 @@ class Named(Listed):
         return ["NOOP", "LEFT"]
 
 
+SWAPPED: Any = partial(TransformAction, func=lambda action: (action + 2) % 6, action_space=None)
 PONG = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
 
 
 def test_actions_are_those_of_the_whole_wrapped_environment() -> None:
     for wrapper, names, taken in (
         (lambda env: env, PONG, range(6)), (Listed, ("0", "1"), [2, 3]), (Named, ("NOOP", "LEFT"), [2, 3]),
-        (Swapped, tuple("012345"), [2, 3, 4, 5, 0, 1]),
+        (SWAPPED, tuple("012345"), [2, 3, 4, 5, 0, 1]),
     ):  # fmt: skip
         # An action, from 0, is the reward.
         kind = register(actions=Discrete(6), get_action_meanings=lambda: PONG)

@@ -137,16 +137,6 @@ def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
         environment.set_state(state)
 
 
-@pytest.mark.parametrize("state", ["self", "{1: 2}", "{}[1]"])
-def test_a_state_that_no_checkpoint_can_hold(home: Path, state: str) -> None:
-    right = STATE.split("return ")[1].split("\n")[0]
-    (home / "wrong.py").write_text(COUNT_DOWN + STATE.replace(right, state) + REGISTER)
-    environment = open_own(1, file="wrong.py")
-    play(environment, 2)
-    with pytest.raises(UserError, match=r"count_down, step 2 of a game: get_state\(\) failed"):
-        environment.get_state()
-
-
 SCRIPT = """
 if __name__ == "__main__":
     import sys

@@ -86,12 +86,11 @@ def shape_of_numbers(space: Any) -> tuple[int, ...] | None:
     return shape if shape[0] < shape[2] else (shape[2], *shape[:2])
 
 
-def to_numbers(observation: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return an observation as float32 of `shape`, which `shape_of_numbers` returned; bytes become 0..1."""
+def to_numbers(observation: NDArray[Any], shape: tuple[int, ...], kind: Any) -> NDArray[np.float32]:
+    """Return an observation as float32 of `shape`; numbers of a space of the `kind` uint8 become 0..1."""
     if observation.ndim == 3 and observation.shape[0] >= observation.shape[2]:
         observation = observation.transpose(2, 0, 1)
-    scale = 255 if observation.dtype == np.uint8 else 1
-    return observation.astype(np.float32).reshape(shape) / np.float32(scale)
+    return observation.astype(np.float32).reshape(shape) / np.float32(255 if kind == np.uint8 else 1)
 
 
 class GymnasiumGame(Game):
@@ -113,7 +112,6 @@ class GymnasiumGame(Game):
         self.name, self._spec = config.game.replace("/", "_"), find_spec(config)
         self._watcher, self._frames = watcher, 0  # since the game's start
         self._takes_numbers = config.observation == "vector"
-        self._frame_limit = min(self._frame_limit, self._spec.max_episode_steps or math.inf)
         self._env = open_env(self._spec)
         try:
             self._call("the environment", self._inspect)
@@ -125,7 +123,8 @@ class GymnasiumGame(Game):
 
     def _inspect(self) -> None:
         """Find out what the environment's actions and screens are."""
-        env, name = self._env, self._spec.id
+        env, name, limit = self._env, self._spec.id, self._spec.max_episode_steps or 0
+        self._frame_limit = min(self._frame_limit, limit if limit > 0 else math.inf)  # -1, too: none
         if not isinstance(env.action_space, Discrete):
             found = in_short(env.action_space)
             raise UserError(f"{name} has no discrete actions but {found}: choose another")
@@ -192,12 +191,12 @@ class GymnasiumGame(Game):
         if self._takes_numbers:
             numeric = isinstance(observation, np.ndarray) and observation.dtype.kind in "biuf"
             alike = numeric and observation.shape == self._numbers.shape
-            if not (alike and np.abs(observation).max() <= MOST_POINTS):
+            if not (alike and float(np.abs(observation).max()) <= MOST_POINTS):
                 wrong = f"{self._where()}: the observation is {in_short(observation)}"
                 if alike and np.isfinite(observation).all():
                     raise UserError(f"{wrong}, beyond float32 (±3.4e38): scale it")
                 raise UserError(f"{wrong}, not finite numbers {self._numbers.shape}: make them agree")
-            screen[...] = to_numbers(observation, self.screen_shape)
+            screen[...] = to_numbers(observation, self.screen_shape, self._numbers.dtype)
             if not self._watcher:
                 return
         image = self._call("render()", self._env.render) if self.is_rendered else observation
@@ -227,7 +226,7 @@ class GymnasiumGame(Game):
         if not self.can_save:
             return super().get_state()
         own = self._call("get_state()", lambda: plain(self._env.get_state(), dict))
-        random = dict(self._env.np_random.bit_generator.state)
+        random = self._call("np_random", lambda: dict(self._env.np_random.bit_generator.state))
         return {"env": own, "env_random": random, "frames": self._frames, **super().get_state()}
 
     def set_state(self, state: CheckpointState) -> None:
@@ -246,7 +245,7 @@ class GymnasiumGame(Game):
 def take(env: Any, action: int) -> tuple[Any, float, bool, bool]:
     """Take `action`; return the observation, the reward, and whether the game ended or was truncated."""
     observation, reward, terminated, truncated, _ = env.step(action)
-    return observation, float(reward), bool(terminated), bool(truncated)
+    return observation, float(reward), bool(float(terminated)), bool(float(truncated))  # a dict is refused
 
 
 def open_env(spec: EnvSpec, **arguments: Any) -> Any:
@@ -273,6 +272,7 @@ def open_game(
 def check(config: EnvironmentConfig) -> None:
     """Open and close `config.game`, no Atari game, for the errors of `GymnasiumGame`; log how it is seen."""
     with closing(GymnasiumGame(config, np.random.default_rng(0))) as game:
+        game.set_state(game.get_state())  # before a training, not at its first checkpoint
         if game.is_rendered and config.observation != "vector":
             logger.info("%s observes no image: the screens are what render() draws", game.name)
 
@@ -303,7 +303,7 @@ def is_atari(config: EnvironmentConfig) -> bool:
     """Return whether the id `config.game` is one that ale-py registers, or like these; see `find_spec`."""
     spec, plain_pong = find_spec(config), gymnasium.registry["ALE/Pong-v5"]
     return (
-        spec.entry_point == plain_pong.entry_point
+        spec.entry_point in ATARI
         and spec.kwargs.keys() == plain_pong.kwargs.keys()
         and not (spec.kwargs["full_action_space"] or spec.additional_wrappers or spec.max_episode_steps)
     )

@@ -135,6 +135,9 @@ class ProcessVector(Environment):
         self._end()
         self.__dict__.pop("_shared", None)
 
+    def __getstate__(self) -> None:  # of a copy, whose end would close the connections of this one
+        raise UserError("games in other processes cannot be copied: make others, or give --processes 0")
+
     def _ask(self, command: str) -> list[Any]:
         """Let all processes carry out a command of `main`; return their answers."""
         for worker in self._workers:

@@ -62,7 +62,7 @@ def resolve(
         shape = vector_shape(game, {**fixed, **given}.get("observation", "auto"))
         of_space = OUTSIDE_ATARI if game.game and not is_atari(game) else {}
         if shape:
-            network = "mlp" if len(shape) == 1 else "minatar"
+            network = "minatar" if min(shape[1:], default=0) > 2 else "mlp"  # its filters are 3 x 3
             of_space = {**of_space, "observation": "vector", "network": network, "history_length": 1}
         snapshot = {**preset({"preset": usual_preset(game, bool(shape)), **fixed, **given}), **of_space}
         config = Config.from_flags(snapshot, fixed, given)
