@@ -83,7 +83,7 @@ def test_the_help_of_a_verb_fits_on_a_screen(verb: str, capsys: Capsys) -> None:
         assert len(lines) <= 25
         assert max(map(len, lines)) <= 110
         (example,) = [line.split()[3:] for line in lines if line.startswith(f"example: simple-dqn {verb} ")]
-        assert verb != "resume" or not [one for one in rules.CHECKPOINT_SHAPE if f"--{one} " in str(lines)]
+        assert verb != "resume" or not [one for one in rules.KEPT_ON_RESUME if f"--{one} " in str(lines)]
         read(verb, example)
         assert all((PROJECT / word).exists() for word in example if word.startswith("snapshots/trained"))
 
