@@ -367,8 +367,12 @@ def test_an_environment_checks_actions_and_restores_its_state() -> None:
     other.set_state(environment.get_state())  # which begins its games
     mine, theirs = (one.step(np.array([5, 0])).screens for one in (environment, other))
     assert (mine == theirs).all()
-    environment.close()
-    other.close()
+    for one in (environment, other, other):  # the second time it does nothing
+        one.close()
+    calls = (environment.reset, partial(environment.step, np.zeros(2, np.int64)), environment.get_state)
+    for call in (*calls, partial(other.set_state, {})):
+        with pytest.raises(simple_dqn.UserError, match=r"games of pong were closed: call simple_dqn\.make"):
+            call()
     assert simple_dqn.make("catch", games=3, preset="strong").games == 3
 
 
@@ -571,6 +575,8 @@ def test_a_copy_of_games_plays_alone_and_processes_are_not_copied() -> None:
         with pytest.raises(simple_dqn.UserError, match="cannot be copied"):
             copy.deepcopy(ours)
         assert ours.reset().starts.all()
+    with pytest.raises(simple_dqn.UserError, match="games of catch were closed"):
+        ours.reset()
 
 
 def test_games_without_a_seed_differ() -> None:

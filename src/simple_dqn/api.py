@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,6 +219,7 @@ def make(
     played = replace(config, environment=as_played(config.environment))
     environment = make_environment(played, training)
     environment.step = partial(_checked_step, environment)  # type: ignore # a copy has one of its own
+    environment.close = partial(_close, environment)  # type: ignore # as above
     return environment
 
 
@@ -244,6 +245,16 @@ def _checked_step(environment: Environment, chosen: Actions) -> Step:
     if given.shape != (games,) or not all(one in range(actions) for one in given):
         raise UserError(f"the actions are {chosen!r}: give int64 [{games}] from 0 to {actions - 1}")
     return type(environment).step(environment, given.astype(np.int64))
+
+
+def _close(environment: Environment) -> None:
+    """Close the games, which refuse to be used from then on."""
+
+    def refuse(*_: object) -> NoReturn:
+        raise UserError(f"the games of {environment.name} were closed: call simple_dqn.make again")
+
+    environment.reset = environment.step = environment.get_state = environment.set_state = refuse  # type: ignore
+    type(environment).close(environment)
 
 
 class Scores(NamedTuple):
