@@ -502,6 +502,24 @@ def test_a_sampler_with_a_state_goes_on_and_begins_where_another_was(home: Path,
         assert Snapshot.load(path).fingerprint == Snapshot.load(whole.snapshots[-1]).fingerprint
 
 
+@pytest.mark.parametrize(("drawn", "told"), [
+    (lambda numbers, weights: None, "returned NoneType: return numbers"),
+    (lambda numbers, weights: numbers, r"returned int64 \[4\]: return numbers int64 \[4\] and weights"),
+    (lambda numbers, weights: (numbers[1:], weights), r"returned int64 \[3\] and float32 \[4\]: return"),
+    (lambda numbers, weights: [numbers / 2, 1], r"returned float64 \[4\] and int: return"),
+    (lambda numbers, weights: (numbers + 999, weights), r"drew 1\d{3}, which .*: draw numbers from 1 to 64,"),
+    (lambda numbers, weights: (numbers * 0, weights), "drew 0, which is no transition"),  # starts a game
+])  # fmt: skip
+def test_a_sampler_that_draws_no_transitions_is_named(drawn: Callable[..., Any], told: str) -> None:
+    class Wrong(Uniform):
+        def draw(self, count: int, steps: int, rng: np.random.Generator) -> Any:
+            return drawn(*super().draw(count, steps, rng))
+
+    simple_dqn.register_sampler("wrong", Wrong)
+    with pytest.raises(simple_dqn.UserError, match=f"--sampler wrong {told}"):
+        simple_dqn.train("catch", **CATCH, sampler="wrong")
+
+
 @pytest.mark.parametrize("returned", [None, torch.zeros(4, 2, 1)])
 def test_a_rule_that_returns_no_targets_is_named(returned: Any) -> None:
     simple_dqn.register_target_rule("mine", lambda target, config, transitions, noise: returned)

@@ -15,7 +15,7 @@ import numpy as np
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE, available_memory, gigabytes
-from simple_dqn.samplers import SAMPLERS, Ring, Shuffled, Uniform
+from simple_dqn.samplers import SAMPLERS, Ring, Shuffled, Uniform, check_drawn
 from simple_dqn.types import (
     CONTEXT,
     Actions,
@@ -75,6 +75,7 @@ class ReplayMemory:
         self._ring = Ring(rows, games, config.history_length, config.n_step)
         self._sampler, self._uniform = sampler(self._ring, config), Uniform(self._ring, config)
         self.uses_errors = sampler.uses_errors  # whether `update_priorities` has an effect
+        self._unknown = "" if sampler.__module__ == Uniform.__module__ else config.sampler  # the user's own
         self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # γ^k by k
         self._rng = rng
         self._log = log
@@ -113,10 +114,13 @@ class ReplayMemory:
             poststates may share memory. The states are on the GPU if the screens are.
 
         Raises:
-            UserError: The memory holds no transition yet.
+            UserError: The memory holds no transition yet, or a sampler of the user's drew none.
         """
-        numbers, weights = (sampler or self._sampler).draw(batch_size, steps, self._rng)
-        ring, indices = self._ring, numbers % self._ring.size
+        ring, drawn = self._ring, (sampler or self._sampler).draw(batch_size, steps, self._rng)
+        if self._unknown:
+            check_drawn(drawn, batch_size, ring, self._unknown)
+        numbers, weights = drawn
+        indices = numbers % ring.size
         if ring.n_step == 1:
             screens = self._screens.gather(*ring.windows(indices))
             prestates, poststates = screens[:, :-1], screens[:, 1:]  # they share S - 1 screens

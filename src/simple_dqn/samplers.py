@@ -29,6 +29,8 @@ Context rows: Their screens belong to the states of other rows, but they are no 
 `types.py`.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -343,6 +345,21 @@ def no_transition(ring: Ring) -> UserError:
     each, few = " of each game" if ring.games > 1 else "", ring.held < ring.needed
     reason = f"a transition needs {ring.needed}" if few else "no action between any two of them"
     return UserError(f"memory holds {screens}{each} and {reason}: raise --random_steps")
+
+
+def check_drawn(drawn: Any, count: int, ring: Ring, name: str) -> None:
+    """Raise UserError unless `drawn`, by a sampler of the user's, is what `Uniform.draw` returns."""
+    pair = drawn if isinstance(drawn, tuple | list) and len(drawn) == 2 else (drawn,)
+    kinds = [(one.dtype.kind, one.shape) if isinstance(one, np.ndarray) else type(one) for one in pair]
+    if kinds != [("i", (count,)), ("f", (count,))]:
+        found = [f"{it.dtype} {[*it.shape]}" if hasattr(it, "shape") else type(it).__name__ for it in pair]
+        wanted = f"return numbers int64 [{count}] and weights float32 [{count}]"
+        raise UserError(f"--sampler {name} returned {' and '.join(found)}: {wanted}")
+    (first, end), numbers = ring.candidates(), pair[0]
+    wrong = numbers[(numbers < first) | (numbers >= end) | ring.excluded.take(numbers % ring.size)]
+    if wrong.size:
+        held = f"from {first} to {end - 1}, without those that its ring has `excluded`"
+        raise UserError(f"--sampler {name} drew {wrong[0]}, which is no transition: draw numbers {held}")
 
 
 # The samplers, by name.
