@@ -162,8 +162,17 @@ def test_an_interrupted_test_is_shown_but_not_saved(agent: Path, capsys: Capsys,
     monkeypatch.setattr("simple_dqn.evaluation.replacing", full)
     assert main.run(command) == 2
     out, err = capsys.readouterr()
+    assert "Playing 9 games (--max_game_frames 60)" in err
     assert " over 9 games" in out
     assert "cannot write" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("workers", "steps"), [(1, 60), (2, 200)])
+def test_a_test_says_that_it_waits_for_a_game(workers: int, steps: int, home: Path, told: Told) -> None:
+    flags = {**CATCH, **SMALL, "workers": workers, "random_starts": 0, "max_game_frames": 400}
+    log = told("train", "pong", *words(flags))
+    assert rows(home / "results" / "pong.csv")[-1]["steps"] == str(steps)
+    assert ("No game has ended: waiting for those in progress (--max_game_frames" in log) == (workers > 1)
 
 
 def test_a_snapshot_in_bfloat16_is_used_in_the_machines_datatype(home: Path, monkeypatch: Patch) -> None:

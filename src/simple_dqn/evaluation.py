@@ -10,6 +10,7 @@ the conditions of the agents. Games have the names of ale-py's ROMs.
 import csv
 import json
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -171,6 +172,9 @@ class Tester:
         while not self.board.complete:
             scores = self.board.add(self._player.step(self._exploration_rate))
             self._statistics.on_steps(self.games, scores, self._exploration_rate)
+            steps, limit = self.board.steps, self._limits[1] or math.inf
+            if steps - self.games < limit <= steps and not (self.board.scores or self.board.complete):
+                logger.info(" No game has ended: waiting for those in progress (--max_game_frames ends them)")
             yield self.games
 
     def get_state(self, games: bool = True) -> CheckpointState:
@@ -322,7 +326,7 @@ def evaluate(
     tester = Tester(player, rate, statistics, games, steps or None)
     statistics.on_phase_start("play" if config.run.play_games else "test", config.run.start_epoch, steps)
     if games:
-        logger.info("Playing %d games", games)
+        logger.info("Playing %d games (--max_game_frames %d)", games, config.environment.max_game_frames)
     tester.begin()
     for _ in tester.play():
         if interrupt.requested:
