@@ -297,7 +297,7 @@ class Run:
         meanq = None  # the mean of max_a Q(s, a) (Mnih et al. 2013, section 5.1)
         if self._held_out is not None:
             meanq = float(np.mean(agent.network.predict(self._held_out).max(axis=1)))
-        self._statistics.on_phase_end(**self._counts(), meanq=meanq, more=self._schedule.report())
+        self._statistics.on_phase_end(complete, **self._counts(), meanq=meanq, more=self._schedule.report())
         if not self._saver or self.phase.name == "random":
             return
         saved = (self.phase.epoch, agent.total_train_steps, agent.network.get_weights(average=True))

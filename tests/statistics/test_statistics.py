@@ -24,13 +24,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+import simple_dqn
 from simple_dqn import main, statistics
 from simple_dqn.errors import UserError
 from simple_dqn.statistics import COLUMNS, GameScores, PhaseSummary, Point, Statistics, Writer, writers
 from simple_dqn.statistics.csv_file import CsvWriter
 from simple_dqn.statistics.writers import Console, ConsoleHandler, TensorboardWriter
 from simple_dqn.types import Step
-from tests.command_line import Capsys, Clock, Logs, Patch, Told, catch
+from tests.command_line import CATCH, Capsys, Clock, Logs, Patch, Told, catch
 from tests.replay_memory.test_replay import first_step
 from tests.statistics.test_csv_file import HEADER, ROW, SUMMARY
 
@@ -442,6 +443,16 @@ def test_a_run_is_tracked_by_its_id(package: str, home: Path, begun: list[FakeRu
     for name in ("catch_lr0.5", "catch_lr0.1"):  # names with dots are runs of their own
         writers.TRACKERS[package](home / name, {}, False).open()
         assert (home / f"{name}.{package}").read_text() == begun[-1].id
+
+
+def test_a_phase_that_was_stopped_is_no_point_of_a_curve(home: Path, begun: list[FakeRun]) -> None:
+    flags: dict[str, Any] = {**CATCH, "test_steps": 40, "tensorboard": True, "track": "trackio"}
+    while simple_dqn.train("catch", **flags, on_step=lambda row: True, every=24, resume=True).stopped:
+        pass
+    assert len(begun) == 5  # stopped twice in random play, once in training and once in the test
+    for name in ("train/steps", "test/steps"):
+        assert scalars(home / "results" / "catch", name) == [(40, 40)]
+        assert [row[name] for run in begun for row, _ in run.rows if name in row] == [40]
 
 
 @pytest.mark.usefixtures("home", "begun")

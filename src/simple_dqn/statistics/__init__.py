@@ -73,6 +73,7 @@ class Writer:
     """Receives the events of phases. A subclass overrides those that it uses."""
 
     points = False  # whether it receives points, for which the network values the held-out states
+    unfinished = True  # whether it receives the end of a phase that was stopped, and that a resume completes
     every = 0  # steps of a phase between two `on_safe_point` events; 0: it receives none
     interrupt: Interrupt  # of the run: a writer that sets `interrupt.requested` ends it, with a checkpoint
     last_row: str | None = None  # of the CSV, by which a checkpoint finds where it goes on
@@ -223,12 +224,13 @@ class Statistics:
         for writer in self._writers:
             writer.on_file(path)
 
-    def on_phase_end(self, **counted: Any) -> None:
-        """Pass the summary of the phase, completed or interrupted, to the writers; `counted` by the run."""
+    def on_phase_end(self, complete: bool = True, /, **counted: Any) -> None:
+        """Pass the summary of the phase, `complete` or interrupted, to the writers; `counted` by the run."""
         self._next_progress = math.inf
         summary = self._summary(**counted)
         for writer in self._writers:
-            writer.on_phase_end(summary)
+            if complete or writer.unfinished:
+                writer.on_phase_end(summary)
 
     def _summary(self, **counted: Any) -> PhaseSummary:
         one, now = self._phase, self._clock()

@@ -115,7 +115,7 @@ class Console(Writer):
 class TensorboardWriter(Writer):
     """Writes the numbers of phases and points as scalars over training steps; a UserError: it cannot."""
 
-    points = True
+    points, unfinished = True, False
     _events: Any = None  # torch's SummaryWriter, from the first numbers on
 
     def __init__(self, folder: Path, resumed: bool = False, histograms: bool = False) -> None:
@@ -164,7 +164,7 @@ class Tracker(Writer):
     `results/NAME.wandb` holds the tracker's id of the run, by which a resumed run and a film find it.
     """
 
-    points = True
+    points, unfinished = True, False
     _tracked: Any = None  # the package's own object of the run, once it is open
 
     def __init__(self, package: str, run: Path, settings: Mapping[str, Any], resumed: bool) -> None:
