@@ -477,6 +477,8 @@ def make_run(
         config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
         prefix, saver, tester = config.run.save_weights_prefix, None, None
         if prefix:
+            if config.environment.environment == "gym":  # tried now, not at the first checkpoint
+                environment.set_state(environment.get_state())
             name, actions, can_save = environment.name, environment.actions, environment.can_save
             saver = Saver(Path(prefix), name, actions, config, can_save=can_save)
         statistics = make_statistics(config, interrupt, resumed, writers)
