@@ -154,7 +154,7 @@ def test_an_exception_in_a_callback_loses_no_step(callback: str, left: list[int]
         if row["phase"] == "train":
             raise OwnError(row["steps"])
 
-    failing: dict[str, Any] = {callback: fail, "every": np.int8(20), **CATCH}
+    failing: dict[str, Any] = {callback: fail, "every": 20, **CATCH}
     with pytest.raises(OwnError, match="20" if left else "40"):
         simple_dqn.train("catch", **failing)
     called: list[dict[str, Any]] = []
@@ -164,17 +164,17 @@ def test_an_exception_in_a_callback_loses_no_step(callback: str, left: list[int]
 
 
 def test_a_run_that_callbacks_stop_goes_on_and_keeps_the_best_test(home: Path) -> None:
-    settings: dict[str, Any] = {**CATCH, "epochs": 3, "test_steps": 40, "keep": "best"}
+    settings: dict[str, Any] = {**CATCH, "random_steps": 140, "epochs": 3, "test_steps": 40, "keep": "best"}
     ended: list[dict[str, Any]] = []
     called: list[dict[str, Any]] = []
-    hearing: dict[str, Any] = {"on_phase_end": ended.append, "on_step": called.append, "every": 20}
+    hearing: dict[str, Any] = {"on_phase_end": ended.append, "on_step": called.append, "every": np.int8(20)}
     whole = simple_dqn.train("catch", label="whole", **hearing, **settings)
     tests = {row["epoch"]: row["average_reward"] for row in ended if row["phase"] == "test"}
     best = whole.snapshots[max(tests, key=lambda epoch: tests[epoch]) - 1]
     assert whole.best == home / "snapshots" / "catch_whole_best.pkl"
     assert Snapshot.load(whole.best).fingerprint == Snapshot.load(best).fingerprint
     steps = [(row["phase"], row["steps"], row["total_train_steps"]) for row in called if row["epoch"] < 2]
-    assert steps[:5] == [("random", n, 0) for n in (20, 40, 60)] + [("train", n, n) for n in (20, 40)]
+    assert steps[:9] == [("random", n, 0) for n in range(20, 141, 20)] + [("train", n, n) for n in (20, 40)]
     assert called[0].keys() == ended[0].keys()
     run, stops = simple_dqn.TrainingRun(None, [], None, stopped=True), 0
     while run.stopped:
@@ -398,7 +398,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         "--exploration": [lambda: api.load(snapshot, exploration=1)],
         "--import 3: give a file": [partial(api.make, "pong", imports=given) for given in (3, [3])],
         "cannot be called": [lambda: api.train("", on_step=5), lambda: api.train("", on_phase_end=late)],
-        "every is": [partial(api.train, "pong", every=every) for every in (0, 1.5, "many", None)],
+        "every is": [partial(api.train, "pong", every=every) for every in (0, 1.5, "many", None, True)],
         "register_target_rule": [lambda: api.train("pong", target_rule="mine")],
         "did you mean pong": [lambda: api.make("pongg")],
         "one game": [lambda: api.GymnasiumEnv(lambda seed: one_game(games=2))],

@@ -114,12 +114,12 @@ class _Callbacks(Writer):
     error: BaseException | None = None  # that one of them raised, which ends the run, too
 
     def __init__(self, on_phase_end: Callback | None, on_step: Callback | None, every: int) -> None:
-        if not isinstance(every, int | np.integer) or every < 1:
+        if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
             raise UserError(f"every is {every!r}: give a whole number of steps, such as 1000")
         for one in (on_phase_end, on_step):
             if (one is not None and not callable(one)) or inspect.iscoroutinefunction(one):
                 raise UserError(f"{one!r} cannot be called: give a function of a row, such as print")
-        self._on_phase_end, self._on_step, self.every = on_phase_end, on_step, every if on_step else 0
+        self._on_phase_end, self._on_step, self.every = on_phase_end, on_step, int(every) if on_step else 0
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         self.mean_reward = self.mean_reward if summary.average_reward is None else summary.average_reward

@@ -99,10 +99,10 @@ class Run:
     def begin(self, refill: bool = False) -> None:
         """Fill the replay memory, then train and test up to the last epoch or an interrupt.
 
-        With `refill` the agent's own policy, which a snapshot had, fills it instead of random play.
+        With `refill` a snapshot's policy plays first, not a random one. KeyboardInterrupt: a signal has come.
         """
         if self._interrupt.requested:  # during the start-up: an earlier run of that name keeps its files
-            return
+            raise KeyboardInterrupt(self._interrupt.number)
         self._statistics.begin()  # fails if another run writes the CSV, before files are renamed
         if self._saver:
             self._saver.begin(self.agent.network.get_weights(average=True))
@@ -477,6 +477,8 @@ def make_run(
         config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
         prefix, saver, tester = config.run.save_weights_prefix, None, None
         if prefix:
+            if config.environment.environment == "gym":  # tried now, not at the first checkpoint
+                environment.set_state(environment.get_state())
             name, actions, can_save = environment.name, environment.actions, environment.can_save
             saver = Saver(Path(prefix), name, actions, config, can_save=can_save)
         statistics = make_statistics(config, interrupt, resumed, writers)

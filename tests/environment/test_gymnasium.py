@@ -27,11 +27,12 @@ from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.run import make_network, make_run
 from simple_dqn.verbs.settings import resolve, settle
-from tests.command_line import Logs, Patch
+from tests.command_line import CATCH, Logs, Patch
 
 ROWS, COLUMNS = 20, 30
 LEVELS = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS) / (ROWS * COLUMNS - 1)  # 0 to 1
 BLACK = np.zeros((ROWS, COLUMNS), np.uint8)
+RUN: dict[str, Any] = {**CATCH, "game": "test/Scripted-v0", "environment": "gym", "frame_skip": 1}
 
 
 class ScriptedEnv(gymnasium.Env[Any, Any]):
@@ -437,7 +438,9 @@ def test_seeds_games_side_by_side_and_states_without_games() -> None:
 def test_a_game_that_cannot_be_saved_is_refused_before_a_training(name: str) -> None:
     wrong = {"get_state": lambda: (1, 2), "set_state": failing(), "np_random": np.random.RandomState(0)}
     register(**{"get_state": dict, "set_state": lambda state: None, name: wrong[name]})
-    assert re.search(rf"step 0 of a game: {name}\S* failed", refused(lambda: as_played(config())))
+    make_run(settle(Config.from_flags(RUN), log=False), Interrupt()).close()  # writes no checkpoint
+    saving = Config.from_flags({**RUN, "save_weights_prefix": "x"})
+    assert re.search(rf"step 0 of a game: {name}\S* failed", refused(lambda: make_run(saving, Interrupt())))
 
 
 def test_games_close_once() -> None:
@@ -479,8 +482,9 @@ def test_ids_are_found_without_version_and_by_the_names_of_their_snapshots() -> 
     assert spec("CartPole") == "CartPole-v1"
     assert "no environment 'CartPol-v1': did you mean CartPole-v1" in refused(lambda: game("CartPol-v1"))
     assert "give --import" in refused(lambda: game("???"))
-    gymnasium.registry["ALE/Pong-v5"] = gymnasium.registry["CartPole-v1"]  # as a file of the user's may
-    assert not is_atari(config("ALE/Pong-v5"))
+    for other in ({"kwargs": {"game": "pong"}}, {"entry_point": "a:A"}):  # as a file of the user's may
+        gymnasium.registry["ALE/Pong-v5"] = replace(find_spec(config("ALE/Pong-v5")), **other)
+        assert [is_atari(config(f"ALE/{name}-v5")) for name in ("Pong", "Boxing")] == [False, True]
 
 
 def test_a_missing_library_is_named(monkeypatch: Patch) -> None:
@@ -506,13 +510,9 @@ def test_one_instance_is_open_at_a_time_and_a_start_that_fails_closes_it() -> No
         assert kind.open_now == 0
         assert "another instance is open" in refused(lambda: game(count=2))
         assert kind.open_now == 0
-    flags = {
-        "game": "test/Scripted-v0", "environment": "gym", "test_steps": 0, "random_steps": 20,
-        "train_steps": 8, "epochs": 1, "random_seed": 1, "replay_size": 100, "threads": 1, "network": "small",
-    }  # fmt: skip
-    with closing(make_run(Config.from_flags(flags), Interrupt())) as run:
+    with closing(make_run(Config.from_flags(RUN), Interrupt())) as run:
         run.begin()  # a training without tests
-        assert (kind.open_now, run.agent.total_train_steps) == (1, 8)
+        assert (kind.open_now, run.agent.total_train_steps) == (1, 40)
     assert kind.open_now == 0
 
 

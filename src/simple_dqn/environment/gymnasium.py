@@ -36,6 +36,7 @@ from simple_dqn.types import CheckpointState, observation_dtype
 logger = logging.getLogger(__name__)
 
 ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
+PLAIN = {"game", "repeat_action_probability", "full_action_space", "frameskip", "max_num_frames_per_episode"}
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
 MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of gray levels
 MOST_POINTS = float(np.finfo(np.float32).max)
@@ -272,7 +273,6 @@ def open_game(
 def check(config: EnvironmentConfig) -> None:
     """Open and close `config.game`, no Atari game, for the errors of `GymnasiumGame`; log how it is seen."""
     with closing(GymnasiumGame(config, np.random.default_rng(0))) as game:
-        game.set_state(game.get_state())  # before a training, not at its first checkpoint
         if game.is_rendered and config.observation != "vector":
             logger.info("%s observes no image: the screens are what render() draws", game.name)
 
@@ -301,12 +301,9 @@ def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...]
 
 def is_atari(config: EnvironmentConfig) -> bool:
     """Return whether the id `config.game` is one that ale-py registers, or like these; see `find_spec`."""
-    spec, plain_pong = find_spec(config), gymnasium.registry["ALE/Pong-v5"]
-    return (
-        spec.entry_point in ATARI
-        and spec.kwargs.keys() == plain_pong.kwargs.keys()
-        and not (spec.kwargs["full_action_space"] or spec.additional_wrappers or spec.max_episode_steps)
-    )
+    spec = find_spec(config)
+    others = spec.additional_wrappers or spec.max_episode_steps or spec.kwargs.get("full_action_space")
+    return spec.entry_point in ATARI and spec.kwargs.keys() == PLAIN and not others
 
 
 def knows(game: str) -> bool:

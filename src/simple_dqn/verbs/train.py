@@ -300,7 +300,7 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
         no_priorities = name == "priority_exponent" and "sampler" in changed
         if (name in rules.KEPT_ON_RESUME and not no_priorities) or other_weights or other_loop:
             change = f"--{name} {as_word(was[name])} and cannot continue with {as_word(settings[name])}"
-            remedy = f"leave out --{name}, or start a new run with another label"
+            remedy = f"give --{name} {as_word(was[name])}, or start a new run with another label"
             raise UserError(f"the run was started with {change}: {remedy}")
         logger.info("From now on --%s is %s instead of %s", name, as_word(settings[name]), as_word(was[name]))
     if cluster not in (*LOCAL_CLUSTERS, given.get("cluster")):
