@@ -282,7 +282,7 @@ def test_resume_refuses_in_one_line(finished: Path, told: Told) -> None:
     assert "Nothing is left to do: the run has 2 epochs" in told(*BRIEF, "--resume")
     (finished / "snapshots" / "pong_checkpoint").mkdir()
     for flags, complaint in {
-        f"{CHECKPOINTS} --replay_size 300": "leave out --replay_size",
+        f"{CHECKPOINTS} --replay_size 300": "give --replay_size 100",
         f"{CHECKPOINTS} --save_weights_prefix other": "leave out --save_weights_prefix",
         f"{CHECKPOINTS} --epochs 1": "larger --epochs",
         "snapshots/pong_checkpoint": "has no usable checkpoint: train again",
