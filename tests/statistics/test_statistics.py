@@ -2,6 +2,7 @@
 
 import fcntl
 import io
+import itertools
 import logging
 import os
 import pty
@@ -305,9 +306,7 @@ def test_log_lines_go_above_the_bar_and_outlive_the_terminal(monkeypatch: Patch,
 
 
 def events(folder: Path) -> EventAccumulator:
-    reader = EventAccumulator(str(folder))
-    reader.Reload()
-    return reader
+    return EventAccumulator(str(folder)).Reload()
 
 
 def scalars(folder: Path, name: str) -> list[tuple[int, float]]:
@@ -445,8 +444,9 @@ def test_a_run_is_tracked_by_its_id(package: str, home: Path, begun: list[FakeRu
         assert (home / f"{name}.{package}").read_text() == begun[-1].id
 
 
-def test_a_phase_that_was_stopped_is_no_point_of_a_curve(home: Path, begun: list[FakeRun]) -> None:
+def test_a_stopped_phase_is_no_point(home: Path, begun: list[FakeRun], monkeypatch: Patch) -> None:
     flags: dict[str, Any] = {**CATCH, "test_steps": 40, "tensorboard": True, "track": "trackio"}
+    monkeypatch.setattr(time, "time", itertools.count(time.time()).__next__)  # names of event files have it
     while simple_dqn.train("catch", **flags, on_step=lambda row: True, every=24, resume=True).stopped:
         pass
     assert len(begun) == 5  # stopped twice in random play, once in training and once in the test
