@@ -22,7 +22,7 @@ from ale_py import ALEInterface, ALEState, LoggerMode
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import NO_ACTION, NO_OP, Frame, Game, Screen, Watcher, scale
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.files import check_target, command, is_snapshot, kind_of, read_file
+from simple_dqn.files import check_target, command, is_snapshot, kind_of, read_file, reporting_failure
 from simple_dqn.machine import require_display
 from simple_dqn.types import CheckpointState
 
@@ -169,13 +169,11 @@ class AtariGame(Game):
             self._ale.setString("record_screen_dir", folder)
         if not (name := config.record_sound_filename):
             return None
-        try:
+        with reporting_failure(f"sound to {name}", "give another file"):
             check_target(Path(name), "--record_sound_filename", (b"RIFF",))
             # First: a Wave_write that cannot open its file complains once more when it goes.
             Path(name).open("ab").close()
             file = wave.Wave_write(name)
-        except OSError as error:
-            raise UserError(f"cannot write sound to {name}: {error.strerror}: give another file") from None
         file.setparams((1, 1, SAMPLE_RATE, 0, "NONE", "not compressed"))
         return file
 

@@ -182,15 +182,8 @@ class DeviceGames(Environment):
             rewards, *others = games.results.numpy()  # all that comes to the host
             terminals, resets, starts = (row == 1 for row in others)
             screens = games.screens.numpy().copy() if self.device is None else self._screens.clone()
-        return Step(
-            screens=screens,
-            actions=np.where(starts, 0, actions),
-            rewards=rewards.copy(),
-            terminals=terminals,
-            truncations=resets & ~terminals,
-            resets=resets,
-            starts=starts,
-        )
+        actions = np.where(starts, 0, actions)
+        return Step(screens, actions, rewards.copy(), terminals, resets & ~terminals, resets, starts)
 
     def get_state(self) -> CheckpointState:
         """Return the state of every game, and which of them are to start anew."""

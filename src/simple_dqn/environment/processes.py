@@ -96,8 +96,7 @@ class ProcessVector(Environment):
 
     def reset(self) -> Step:
         """Start every game anew; return the step with their first screens."""
-        self._ask("reset")
-        return self._read()
+        return self._play("reset")
 
     def step(self, actions: Actions) -> Step:
         """Take `actions` int64 [E] in all processes at the same time; see `Environment.step`.
@@ -108,10 +107,10 @@ class ProcessVector(Environment):
             RuntimeError: A process raised another error.
         """
         self._shared["actions"] = actions
-        self._ask("step")
-        return self._read()
+        return self._play("step")
 
-    def _read(self) -> Step:
+    def _play(self, command: str) -> Step:
+        self._ask(command)
         return Step(**{name: self._shared[name].copy() for name in ("screens", *FIELDS)})
 
     def get_state(self) -> CheckpointState:
