@@ -74,10 +74,9 @@ def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
 
 
 def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, str], list[Config]]:
-    """Return the flags of each setting, the games as `find_games` does, and the settings of each of both.
+    """Return the flags of each setting, the games of `find_games`, and the settings of each game by each.
 
-    Raises:
-        UserError: A run would be refused, or the runs cannot be compared.
+    A UserError says that a run would be refused, or that the runs cannot be compared.
     """
     settings = {name: _shared(one) for name, one in given.get("compare", [("", {})])}
     if len(settings) < len(given.get("compare", [()])):
