@@ -299,7 +299,7 @@ def film(config: Config, path: Path, folder: Path | None, kind: str, overlay: bo
             replacing_screens(folder) if folder else nullcontext() as screens,
             closing(Film(beside, kind, environment.frames_per_second)) as made,
         ):
-            recording.play(player, made, screens, config.run.play_games, lambda: interrupt.number)
+            recording.play(player, made, screens, config.run.play_games, interrupt)
             made.finish()
     minutes, seconds = divmod(int(made.frames / made.rate), 60)
     scores = ", ".join(f"{score:g}" for score in recording.scores)
