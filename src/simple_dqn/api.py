@@ -11,27 +11,27 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn import evaluation, hub, random_streams, rules
 from simple_dqn.command_line import parser_of_settings
-from simple_dqn.config import REGISTERED, Config, words
+from simple_dqn.config import Config, words
 from simple_dqn.config import read as read_settings
 from simple_dqn.environment import Environment, Frame, as_played
+from simple_dqn.environment.interface import FACTS
 from simple_dqn.errors import Interrupt, UserError
-from simple_dqn.own_code import import_code
+from simple_dqn.own_code import check_call, import_code, register
 from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.samplers import SAMPLERS, Uniform
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
 from simple_dqn.snapshot.saver import best_snapshot, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS, Console, ConsoleHandler
-from simple_dqn.types import Actions, QValues, States, Step, observation_dtype
+from simple_dqn.types import Actions, CheckpointState, QValues, States, Step, observation_dtype
 from simple_dqn.verbs import play
 from simple_dqn.verbs.settings import resolve
 from simple_dqn.verbs.train import learn, read
@@ -175,9 +175,8 @@ def train(
     others = {"preset": preset, "config": config, "resume": resume or None}
     flags = settings | {name: value for name, value in others.items() if value is not None}
     given = read([_word("game", game), *labels, *_flag_words(flags)], "simple-dqn train")
-    run = learn(
-        given, [calls], log=all(isinstance(one, ConsoleHandler) for one in logging.getLogger().handlers)
-    )
+    ours = all(isinstance(one, ConsoleHandler) for one in logging.getLogger().handlers)
+    run = learn(given, [calls], log=ours)
     if calls.error:
         raise calls.error
     prefix = Path(run.save_weights_prefix) if run.save_weights_prefix else None
@@ -217,10 +216,7 @@ def make(
         raise UserError("seed is None: give a whole number, such as 0")
     rules.check(Config(environment=config.environment))  # those of training may not fit
     played = replace(config, environment=as_played(config.environment))
-    environment = make_environment(played, training)
-    environment.step = partial(_checked_step, environment)  # type: ignore # a copy has one of its own
-    environment.close = partial(_close, environment)  # type: ignore # as above
-    return environment
+    return _CheckedGames(make_environment(played, training))
 
 
 def _flag_words(flags: Mapping[str, Any]) -> list[str]:
@@ -239,22 +235,37 @@ def _word(name: str, value: object) -> str:
     return word
 
 
-def _checked_step(environment: Environment, chosen: Actions) -> Step:
-    """Take the actions `chosen`, or refuse wrong ones; training makes none, and does without the check."""
-    given, games, actions = np.array(chosen, object), environment.games, environment.actions
-    if given.shape != (games,) or not all(one in range(actions) for one in given):
-        raise UserError(f"the actions are {chosen!r}: give int64 [{games}] from 0 to {actions - 1}")
-    return type(environment).step(environment, given.astype(np.int64))
+class _CheckedGames(Environment):
+    """Games that refuse wrong actions, and any call after `close`; training does without the checks."""
 
+    def __init__(self, games: Environment) -> None:
+        self._games, self._closed = games, False
+        for name in (*FACTS, "games", "actions", "device"):
+            setattr(self, name, getattr(games, name))
 
-def _close(environment: Environment) -> None:
-    """Close the games, which refuse to be used from then on."""
+    def _open(self) -> Environment:
+        if self._closed:
+            raise UserError(f"the games of {self.name} were closed: call simple_dqn.make again")
+        return self._games
 
-    def refuse(*_: object) -> NoReturn:
-        raise UserError(f"the games of {environment.name} were closed: call simple_dqn.make again")
+    def reset(self) -> Step:
+        return self._open().reset()
 
-    environment.reset = environment.step = environment.get_state = environment.set_state = refuse  # type: ignore
-    type(environment).close(environment)
+    def step(self, actions: Actions) -> Step:
+        games, given, most = self._open(), np.array(actions, object), self.actions - 1
+        if given.shape != (self.games,) or not all(one in range(self.actions) for one in given):
+            raise UserError(f"the actions are {actions!r}: give int64 [{self.games}] from 0 to {most}")
+        return games.step(given.astype(np.int64))
+
+    def get_state(self) -> CheckpointState:
+        return self._open().get_state()
+
+    def set_state(self, state: CheckpointState) -> None:
+        self._open().set_state(state)
+
+    def close(self) -> None:
+        self._closed = True
+        self._games.close()
 
 
 class Scores(NamedTuple):
@@ -311,7 +322,7 @@ class TrainedAgent:
     def __setstate__(self, state: tuple[Path, Snapshot, dict[str, Any]]) -> None:
         """Build the network and the player."""
         self._path, self._snapshot, self._given = file, _, _ = state
-        config = self._config(play.ONE_GAME, {"random_seed": self._given.get("random_seed", 0)})
+        config = self._config(play.ONE_GAME, self._given.get("random_seed", 0))
         with closing(make_environment(config, training=False)) as environment:
             # Check first, because importing PyTorch takes seconds.
             check_fits(file, self._snapshot, environment.name, environment.actions)
@@ -356,11 +367,11 @@ class TrainedAgent:
         `seed` is that of all random streams, and `epsilon` the probability of a random action; None: that of
         the snapshot's tests. A bar on a terminal counts the games.
         """
-        asked = {"play_games": games, **_playing(seed, epsilon)}
-        number = read_settings(asked)["play_games"]
+        number = read_settings({"play_games": games})["play_games"]
         if number < 1:
             raise UserError(f"{games} games have no score: give at least 1")
-        config = self._config(play.PLAYS_ONLY, asked, **play.workers_for(number, self._snapshot.flags))
+        fixed = play.PLAYS_ONLY | play.workers_for(number, self._snapshot.flags)
+        config = self._config(fixed, seed, epsilon, play_games=number)
         with closing(make_environment(config, training=False)) as environment:
             player = make_player(config, environment, self._network)
             outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([Console()]), Interrupt())
@@ -374,8 +385,8 @@ class TrainedAgent:
         `game` is the name or the ROM of the agent's game; None: the snapshot's. `seed` and `epsilon` are as
         for `evaluate`.
         """
-        asked = _playing(seed, epsilon)
-        config = self._config(play.ONE_GAME, asked, **({} if game is None else {"game": _word("game", game)}))
+        fixed = play.ONE_GAME | ({} if game is None else {"game": _word("game", game)})
+        config = self._config(fixed, seed, epsilon)
         seen: deque[Frame] = deque(maxlen=1)
         watcher = seen.append if frames else None
         with closing(make_environment(config, training=False, watcher=watcher)) as environment:
@@ -390,10 +401,11 @@ class TrainedAgent:
                 screen = seen[0].picture if frames else step.screens[0]
                 yield PlayedStep(screen, player.action, player.qvalues, float(step.rewards[0]), done)
 
-    def _config(self, base: dict[str, Any], asked: dict[str, Any], **fixed: Any) -> Config:
-        """Return the settings `base` of a verb, with `asked` and `fixed` in place of the snapshot's."""
-        given = {**self._given, **read_settings(asked)}
-        return play.settings_of_agent(self._path, self._snapshot, given, {**base, **fixed})
+    def _config(self, fixed: dict[str, Any], seed: int, epsilon: float | None = None, **asked: Any) -> Config:
+        """Return the settings `fixed` by a verb, with those `asked` in place of the snapshot's."""
+        asked |= {"random_seed": seed} | ({} if epsilon is None else {"exploration_rate_test": epsilon})
+        given = self._given | read_settings(asked)
+        return play.settings_of_agent(self._path, self._snapshot, given, fixed)
 
     def _checked(self, states: States) -> States:
         shape: tuple[int, ...] = getattr(states, "shape", ())
@@ -403,10 +415,6 @@ class TrainedAgent:
             wanted = ", ".join(map(str, self._state_shape))
             raise UserError(f"the states are {kind} {list(shape)}: give {right} [B, {wanted}]")
         return states
-
-
-def _playing(seed: int, epsilon: float | None) -> dict[str, Any]:
-    return {"random_seed": seed} | ({} if epsilon is None else {"exploration_rate_test": epsilon})
 
 
 load = TrainedAgent
@@ -426,7 +434,7 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
 
     if not isinstance(spec, NetworkSpec):
         raise UserError(f"{spec!r} is no network: give a simple_dqn.networks.NetworkSpec (docs/api.md)")
-    _register("network", name, spec, NETWORKS)
+    register("network", name, spec, NETWORKS)
 
 
 def register_target_rule(name: str, rule: "TargetRule") -> None:
@@ -443,8 +451,8 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
     from simple_dqn.dqn import TARGET_RULES
 
     contract = "give a function (target, config, transitions, noise) that returns targets [B, 1, N]"
-    _check_call(rule, "target, config, transitions, noise", contract)
-    _register("target_rule", name, rule, TARGET_RULES)
+    check_call(rule, "target, config, transitions, noise", contract)
+    register("target_rule", name, rule, TARGET_RULES)
 
 
 def register_sampler(name: str, sampler: type[Uniform]) -> None:
@@ -461,10 +469,10 @@ def register_sampler(name: str, sampler: type[Uniform]) -> None:
     contract = "give a subclass of simple_dqn.samplers.Uniform"
     if not (isinstance(sampler, type) and issubclass(sampler, Uniform)):
         raise UserError(f"{sampler!r} is no sampler: {contract}")
-    _check_call(sampler, "ring, config", contract)
-    _check_call(sampler.draw, "self, count, steps, rng", contract)
-    _check_call(sampler.set_errors, "self, numbers, errors", contract)
-    _register("sampler", name, sampler, SAMPLERS)
+    check_call(sampler, "ring, config", contract)
+    check_call(sampler.draw, "self, count, steps, rng", contract)
+    check_call(sampler.set_errors, "self, numbers, errors", contract)
+    register("sampler", name, sampler, SAMPLERS)
 
 
 def register_track(name: str, make: Callable[[Path, Mapping[str, Any], bool], Writer]) -> None:
@@ -480,30 +488,7 @@ def register_track(name: str, make: Callable[[Path, Mapping[str, Any], bool], Wr
         >>> simple_dqn.register_track("mine", MyWriter)
     """
     contract = "give a function (path, settings, resumed) that returns a simple_dqn.statistics.Writer"
-    _check_call(make, "path, settings, resumed", contract)
+    check_call(make, "path, settings, resumed", contract)
     if isinstance(make, type) and not issubclass(make, Writer):
         raise UserError(f"{make.__qualname__} is no Writer: {contract}")
-    _register("track", name, make, TRACKERS)
-
-
-def _register(setting: str, name: str, entry: Any, table: dict[str, Any]) -> None:
-    """Add `entry` to `table`, and a new `name` to the values of `setting`."""
-    valid = isinstance(name, str) and name.isidentifier() and len(name) <= 100
-    if not valid or name in ("auto", "none"):
-        remedy = "use up to 100 letters, digits and _, with a letter first, but not auto or none"
-        raise UserError(f"{name!r} cannot name a {setting}: {remedy}")
-    if name not in table:
-        REGISTERED[setting].append(name)
-    table[name] = entry
-
-
-def _check_call(function: object, arguments: str, contract: str) -> None:
-    """Check that `function` can be called with `arguments`, their names, and returns at once."""
-    late = inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
-    if late or not callable(function):
-        raise UserError(f"{function!r} cannot be called: {contract}")
-    try:
-        inspect.signature(function).bind(*arguments.split(", "))
-    except (TypeError, ValueError) as error:  # ValueError: such as `int`, which has no signature
-        name = getattr(function, "__qualname__", repr(function))
-        raise UserError(f"{name} cannot be called with ({arguments}), {error}: {contract}") from None
+    register("track", name, make, TRACKERS)

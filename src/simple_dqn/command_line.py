@@ -41,8 +41,8 @@ class Parser(argparse.ArgumentParser):
 
     def add_switch(self, name: str, text: str, group: argparse._ActionsContainer | None = None) -> None:
         """Add a flag that takes yes or no, and alone means yes."""
-        yes: dict[str, Any] = {"type": yes_or_no, "nargs": "?", "const": True, "metavar": "BOOL"}
-        (group or self).add_argument(f"--{name}", help=text, **yes)
+        add = (group or self).add_argument
+        add(f"--{name}", help=text, type=yes_or_no, nargs="?", const=True, metavar="BOOL")
 
     def add_presets(self, file: bool = True) -> None:
         """Add `--preset` and `--print_config`, and if `file` is true `--config`."""

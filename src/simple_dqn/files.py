@@ -98,11 +98,9 @@ def _reason(error: OSError | ValueError) -> str:
 
 def is_snapshot(path: Path) -> bool:
     """Return whether `path` is a file that begins like a snapshot, whatever its extension."""
-    try:
-        with open_file(path, sys.maxsize, "") as file:
-            return file.read(len(ZIP)).startswith((ZIP, *PICKLES))
-    except (OSError, UserError):
-        return False
+    with suppress(OSError, UserError), open_file(path, sys.maxsize, "") as file:
+        return file.read(len(ZIP)).startswith((ZIP, *PICKLES))
+    return False
 
 
 def from_here(path: Path) -> Path:

@@ -46,11 +46,7 @@ def local(word: str | os.PathLike[str]) -> Path:
 
 
 def push(folder: Path, repo: str) -> str:
-    """Upload the files in `folder` to the repository `repo`, created if it is new, and return its address.
-
-    Raises:
-        UserError: It was refused, or cannot be reached.
-    """
+    """Upload the files in `folder` to `repo`, created if new, and return its address, or raise UserError."""
     hf = beside_python("hf")
     with _hub(f"--push {repo}", f"{hf} auth login, then {hf} upload {repo} {folder}") as hub:
         api = hub.HfApi()

@@ -5,6 +5,7 @@ import anything: a snapshot, a checkpoint or a settings file holds the name of t
 """
 
 import importlib.util
+import inspect
 import os
 import pickle
 import sys
@@ -12,8 +13,9 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from simple_dqn.config import REGISTERED
 from simple_dqn.errors import UserError, call_foreign, cause
 from simple_dqn.files import open_file, real
 
@@ -86,11 +88,7 @@ def take_imports(arguments: Sequence[str]) -> list[str]:
 
 
 def game_of_file(file: str) -> str:
-    """Run `FILE.py`, and return the id of the one environment that it registers.
-
-    Raises:
-        UserError: It cannot be imported, or registers none or several.
-    """
+    """Run `FILE.py`, and return the id of the one environment that it registers, or raise UserError."""
     import_code([file])
     games = IMPORTED[str(real(Path(file)))]
     if len(games) != 1:
@@ -103,6 +101,29 @@ def game_of_file(file: str) -> str:
 def names() -> str | None:
     """Return the names of the imports without their folders, which snapshots record; None: there are none."""
     return ", ".join(Path(name).name for name in IMPORTED)[:200] or None
+
+
+def register(setting: str, name: str, entry: Any, table: dict[str, Any]) -> None:
+    """Add `entry` to `table`, and a new `name` to the values of `setting`, or raise UserError."""
+    valid = isinstance(name, str) and name.isidentifier() and len(name) <= 100
+    if not valid or name in ("auto", "none"):
+        remedy = "use up to 100 letters, digits and _, with a letter first, but not auto or none"
+        raise UserError(f"{name!r} cannot name a {setting}: {remedy}")
+    if name not in table:
+        REGISTERED[setting].append(name)
+    table[name] = entry
+
+
+def check_call(function: object, arguments: str, contract: str) -> None:
+    """Raise UserError unless `function` can be called with `arguments`, their names, and returns at once."""
+    late = inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
+    if late or not callable(function):
+        raise UserError(f"{function!r} cannot be called: {contract}")
+    try:
+        inspect.signature(function).bind(*arguments.split(", "))
+    except (TypeError, ValueError) as error:  # ValueError: such as `int`, which has no signature
+        name = getattr(function, "__qualname__", repr(function))
+        raise UserError(f"{name} cannot be called with ({arguments}), {error}: {contract}") from None
 
 
 class OwnCode(NamedTuple):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simple_dqn.command_line import Parser
-from simple_dqn.config import number, yes_or_no
+from simple_dqn.config import number
 from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import UserError, printable
 from simple_dqn.evaluation import references
@@ -75,11 +75,7 @@ class View:
 
 
 def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
-    """Draw the figure that the command line describes.
-
-    Raises:
-        UserError: An argument is invalid, or a file cannot be read or written.
-    """
+    """Draw the figure that the command line describes."""
     # In simple_dqn's own examples the CSV has a flag: `-csv_file FILE`.
     flags = _parser(program).parse([word for word in arguments if word not in ("-csv_file", "--csv_file")])
     names = run_names(flags["runs"])
@@ -132,8 +128,8 @@ def _parser(program: str) -> Parser:
     add("-x", "--x", choices=tuple(AXES), default="epoch", help="the horizontal axis (default: %(default)s)")
     add("--smooth", type=partial(number, int, minimum=1, maximum=1e6), default=1, metavar="N",
         help="draw the mean of the latest N points of each run (default: %(default)s)")  # fmt: skip
-    add("--reference", type=yes_or_no, nargs="?", const=True, default=False, metavar="BOOL",
-        help="draw published scores: a person, random play, other agents (default: false)")  # fmt: skip
+    text = "draw published scores: a person, random play, other agents (default: false)"
+    parser.add_switch("reference", text)
     add("--title", help="above the figure (default: the games in the names of the files)")
     add("--figure_width", type=size, default=16, help="in inches (default: %(default)s)")
     add("--figure_height", type=size, default=9, help="in inches (default: %(default)s)")

@@ -193,11 +193,12 @@ class Tracker(Writer):
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Write the numbers."""
-        self._log(summary.total_train_steps, summary.scalars())
+        self.on_point(Point(summary.total_train_steps, summary.scalars(), None))
 
     def on_point(self, point: Point) -> None:
         """Write the numbers."""
-        self._log(point.step, point.scalars)
+        own = {} if self._package == "wandb" else {"step": point.step}
+        self._try("log", {**point.scalars, "train_steps": point.step}, **own)
 
     def on_file(self, path: Path) -> None:
         """Add a snapshot or a film to the run."""
@@ -210,10 +211,6 @@ class Tracker(Writer):
         """End the run, once everything is uploaded."""
         if self._tracked is not None:
             self._try("finish")
-
-    def _log(self, step: int, scalars: Mapping[str, float]) -> None:
-        own = {} if self._package == "wandb" else {"step": step}
-        self._try("log", {**scalars, "train_steps": step}, **own)
 
     def _try(self, call: str, *arguments: Any, **named: Any) -> None:
         """Call a method of the package's run; a server that fails costs a line of the log, not the run."""

@@ -241,11 +241,10 @@ def _show(config: Config, display: str | None) -> None:
     with Interrupt() as interrupt, ExitStack() as open_things:
         atari, title = is_atari(config.environment), f"Simple-DQN: {game_name(config.environment)}"
         screen = open_display(display, title, atari)
-        speaker = Speaker()
-        open_things.callback(speaker.close)
+        speaker = open_things.enter_context(closing(Speaker()))
         viewer = Viewer(controls, screen, speaker, FrameClock(), config.agent.exploration_rate_test)
-        environment = make_environment(config, training=False, watcher=viewer.watch)
-        open_things.callback(environment.close)
+        games = make_environment(config, training=False, watcher=viewer.watch)
+        environment = open_things.enter_context(closing(games))
         player = make_watched_player(
             config, environment, saliency=True,
             person=lambda: controls.action(environment.action_names, can_rest=bool(environment.rom_md5)),
@@ -300,7 +299,7 @@ def film(config: Config, path: Path, folder: Path | None, kind: str, overlay: bo
             replacing_screens(folder) if folder else nullcontext() as screens,
             closing(Film(beside, kind, environment.frames_per_second)) as made,
         ):
-            recording.play(player, made, screens, config.run.play_games, lambda: interrupt.number)
+            recording.play(player, made, screens, config.run.play_games, interrupt)
             made.finish()
     minutes, seconds = divmod(int(made.frames / made.rate), 60)
     scores = ", ".join(f"{score:g}" for score in recording.scores)

@@ -202,7 +202,7 @@ def card(path: Path, content: Snapshot, target: Path, games: int, repo: str | No
         _fill(folder, path, content, games, repo)
         folder.rename(target)
     print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
-    words = " ".join(map(shlex.quote, (f"YOUR_NAME/{target.name}", str(target))))
+    words = shlex.join((f"YOUR_NAME/{target.name}", str(target)))
     told = f"Nothing was uploaded. To do so: {beside_python('hf')} upload {words}"
     print(printable(f"Uploaded: {command('play')} {hub.push(target, repo)}" if repo else told))
 

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from simple_dqn.environment import Frame
 from simple_dqn.environment.interface import Picture
-from simple_dqn.errors import UserError
+from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.statistics.writers import bar_size
 from simple_dqn.watch.overlay import Overlay
 from simple_dqn.watch.player import FrameFollower, WatchedPlayer
@@ -127,18 +127,15 @@ class Recording(FrameFollower):
         self._overlay = Overlay(scale=1) if overlay else None
 
     def play(
-        self, player: WatchedPlayer, film: Film, screens: Path | None, games: int, signal: Callable[[], int]
+        self, player: WatchedPlayer, film: Film, screens: Path | None, games: int, interrupt: Interrupt
     ) -> None:
-        """Play `games` games into `film`, and each frame into `screens`, if any.
-
-        `signal` returns the number of a signal that ends it with KeyboardInterrupt, or 0.
-        """
+        """Play `games` games into `film`, and each frame into `screens`, if any; a signal ends it at once."""
         self._film, self._screens = film, screens
         tqdm.monitor_interval = 0  # no monitor thread: the bar is drawn after a step
         steps, size = self.follow(player, games), bar_size()
         for _ in tqdm(steps, "recording", unit=" steps", leave=False, disable=None, **size):
-            if number := signal():
-                raise KeyboardInterrupt(number)
+            if interrupt.number:
+                raise KeyboardInterrupt(interrupt.number)
 
     def show(self, frame: Frame) -> None:
         """Add a frame to the film, about 840 pixels high, and to the folder of screens, if there is one.

@@ -38,10 +38,7 @@ class Overlay:
     """Draws the pictures of one game, whose Q-values set the scale of the bars."""
 
     def __init__(self, scale: int, hints: bool = False) -> None:
-        """Enlarge the game by `scale`, and draw the `panel` beside it, unless that is set to False.
-
-        The panel names the keys if `hints`.
-        """
+        """Enlarge the game by `scale`; a `panel` beside it, unless set to False, has the keys if `hints`."""
         self.scale, self.panel, self._spread, self._hints = scale, True, 0.0, hints
 
     def bars(self, view: View) -> list[float]:
