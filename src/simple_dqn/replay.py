@@ -75,7 +75,7 @@ class ReplayMemory:
         self._ring = Ring(rows, games, config.history_length, config.n_step)
         self._sampler, self._uniform = sampler(self._ring, config), Uniform(self._ring, config)
         self.uses_errors = sampler.uses_errors  # whether `update_priorities` has an effect
-        self._unknown = "" if sampler.__module__ == Uniform.__module__ else config.sampler  # the user's own
+        self._own_sampler = "" if sampler.__module__ == Uniform.__module__ else config.sampler  # checked
         self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # γ^k by k
         self._rng = rng
         self._log = log
@@ -117,8 +117,8 @@ class ReplayMemory:
             UserError: The memory holds no transition yet, or a sampler of the user's drew none.
         """
         ring, drawn = self._ring, (sampler or self._sampler).draw(batch_size, steps, self._rng)
-        if self._unknown:
-            check_drawn(drawn, batch_size, ring, self._unknown)
+        if self._own_sampler:
+            check_drawn(drawn, batch_size, ring, self._own_sampler)
         numbers, weights = drawn
         indices = numbers % ring.size
         if ring.n_step == 1:
