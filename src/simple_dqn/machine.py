@@ -72,7 +72,7 @@ def idle_cores(seconds: float = 0.2) -> int:
 def core_numbers() -> set[int]:
     """Return the numbers of the cores that this process may run on, from 0."""
     if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
+        return set(os.sched_getaffinity(0))
     return set(range(os.cpu_count() or 1))
 
 

@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import weakref
@@ -77,7 +78,7 @@ class ProcessVector(Environment):
         self._workers: list[Worker] = []
         # Also called at the end of the program, if `close` was not.
         self._end = weakref.finalize(self, end, self._workers)
-        memory = os.memfd_create("simple_dqn games")
+        memory = unnamed_file()
         try:
             for block in map(slice, bounds, bounds[1:]):
                 worker = Worker(block, memory)
@@ -149,6 +150,14 @@ class ProcessVector(Environment):
         except Exception:
             self.close()
             raise
+
+
+def unnamed_file() -> int:
+    """Return the descriptor of an empty file without a name, in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return int(os.memfd_create("simple_dqn games"))
+    with tempfile.TemporaryFile() as file:  # macOS
+        return os.dup(file.fileno())
 
 
 def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, ...]) -> NDArray[Any]:
