@@ -85,6 +85,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "hub.yaml").write_text("load_weights: hf://stranger/repo\n")
     (tmp_path / "wide.yaml").write_text('game: "\\UFFFFFFFF"\n')
     (tmp_path / "file").write_text("a file where a folder should be")
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
     snapshot().save(tmp_path / "pong_1.pkl")
     snapshot(game="breakout", actions=4).save(tmp_path / "breakout_1.pkl")
     numbers = {"environment": "gym", "observation": "vector", "network": "mlp", "history_length": 1}
@@ -97,6 +99,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+# Code of the user's own, with a fault each.
+FILES = {
+    "none.py": "import gymnasium",
+    "two.py": "import gymnasium\nfor name in 'ab':\n    gymnasium.register(name, entry_point=dict)\n",
+    "syntax.py": "class Half(:\n    pass\n",
+    "raises.py": "1 / 0\n",
+    "exits.py": "import sys\nsys.exit(3)\n",
+    "lacks.py": "import no_such_module\n",
+    "refuses.py": "import simple_dqn\nsimple_dqn.register_network('tiny', 5)\n",
+}
 # Command => words of the complaint.
 ROWS = r"""
 train roms/pnog.rom => roms/pnog.rom | pong
@@ -158,7 +170,29 @@ sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config
 sweep pong OWN => games of one kind
 sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' => --target_steps
 sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such (see ./sweep.sh --help)
-sweep pong --target_rule mine => mine
+train none.py => none.py registers no environment | gymnasium.register
+train two.py => registers a, b | --import two.py
+train pong --environment cath => cath | ale, gym, catch
+train OWN --repeat_action_probability 0.5 => --repeat_action_probability
+play games/none.py => cannot read
+train no.py => cannot read | no.py
+train Count-v1 => no environment 'Count-v1' | --import
+train no_such_module:Count-v1 => --import no_such_module | no such module
+train pong --import no.py => cannot read | no.py
+train pong --import gamez => no such module
+train pong --import= => --import '' | give a file
+train pong --import --epochs => --import '--epochs' | give a file
+train pong --import syntax.py => syntax.py, line 1
+train pong --import raises.py => raises.py, line 1 | ZeroDivisionError
+train pong --import exits.py => exits.py, line 2 | SystemExit
+train pong --import lacks.py => lacks.py | no_such_module
+train pong --import refuses.py => 5 is no network
+train pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
+sweep pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
+plot x.csv --import raises.py => --import
+sweep pong --compare a= b=--import=raises.py => --import
+play roms/pong.rom => not a terminal
+play roms/pong.rom --display window => there is no display
 sweep CartPole-v1 --terminal_on_life_loss false => --terminal_on_life_loss works only with Atari games
 sweep pong --emulator warp --color_averaging true => --emulator warp cannot average colors: add
 sweep catch --workers 2 --processes 9 => --processes 9 is more than the games of --workers 2: lower it
@@ -240,6 +274,8 @@ def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb) -> N
 def test_bad_input(verb: Verb, folder: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)  # no extra is installed
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
     before = files_in(folder)
     own = str(PROJECT / "examples" / "flappy_bird.py")
     for command, words in table(ROWS.replace("PADDING", "x" * 230).replace("OWN", own)):

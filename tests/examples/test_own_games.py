@@ -195,31 +195,6 @@ def test_a_wide_picture_is_filmed(home: Path) -> None:
     assert (home / "videos" / "count_down_1.mov").stat().st_size > 0
 
 
-RULE = """
-import simple_dqn
-
-
-def zero(target, config, transitions, noise):
-    return 0 * transitions.rewards.reshape(-1, 1, 1)
-
-
-simple_dqn.register_target_rule("zero", zero)
-"""
-
-
-@pytest.mark.nightly
-def test_a_rule_of_one_s_own_is_compared_in_a_sweep(home: Path, capsys: Capsys) -> None:
-    (home / "rule.py").write_text(RULE)
-    flags = [word for word in SMALL if not word.startswith(("--backend", "--threads", "--random_seed"))]
-    (home / "games" / "other.py").write_text((COUNT_DOWN + REGISTER).replace("count_down", "other"))
-    run("sweep", "games/count.py", "games/other.py", "--seeds", "2", "--import", "rule.py", "--name", "zero",
-        "--compare", "max=", "zero=--target_rule zero", *flags)  # fmt: skip
-    for game in ("count_down", "other"):
-        names = {path.stem for path in (home / "results" / "sweep" / "zero").glob(f"{game}_*_seed*.csv")}
-        assert names == {f"{game}_{rule}_seed{seed}" for rule in ("max", "zero") for seed in (1, 2)}
-    assert "zero" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("game", "more", "environment", "name"), [
     ("games/count.py", {}, "gym", "count_down"), ("pong", {}, "ale", "pong"),
     ("roms/pong.rom", {}, "ale", "roms/pong.rom"), ("catch", {}, "catch", "catch"),
@@ -266,51 +241,6 @@ def test_what_fails_in_it_is_one_line_with_its_place(home: Path) -> None:
     gymnasium.register("count_down", entry_point=lambda: None, kwargs={"file": sys.stderr})  # type: ignore
     with pytest.raises(UserError, match="sending count_down to a process failed"):
         own_code_of(EnvironmentConfig(environment="gym", game="count_down"))
-
-
-FILES = {
-    "none.py": "import gymnasium",
-    "two.py": COUNT_DOWN + REGISTER + REGISTER.replace("count_", "up_"),
-    "syntax.py": "class Half(:\n    pass\n",
-    "raises.py": "1 / 0\n",
-    "exits.py": "import sys\nsys.exit(3)\n",
-    "lacks.py": "import no_such_module\n",
-    "refuses.py": "import simple_dqn\nsimple_dqn.register_network('tiny', 5)\n",
-}
-WRONG = """
-train none.py => none.py registers no environment | gymnasium.register
-train two.py => registers count_down, up_down | --import two.py
-train pong --environment cath => cath | ale, gym, catch
-train games/count.py --repeat_action_probability 0.5 => --repeat_action_probability
-play games/none.py => cannot read
-train no.py => cannot read | no.py
-train Count-v1 => no environment 'Count-v1' | --import
-train no_such_module:Count-v1 => --import no_such_module | no such module
-train pong --import no.py => cannot read | no.py
-train pong --import gamez => no such module
-train pong --import= => --import '' | give a file
-train pong --import --epochs => --import '--epochs' | give a file
-train pong --import syntax.py => syntax.py, line 1
-train pong --import raises.py => raises.py, line 1 | ZeroDivisionError
-train pong --import exits.py => exits.py, line 2 | SystemExit
-train pong --import lacks.py => lacks.py | no_such_module
-train pong --import refuses.py => 5 is no network
-train pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
-plot x.csv --import raises.py => --import
-sweep pong --compare a= b=--import=raises.py => --import
-"""
-
-
-@pytest.mark.parametrize("line", WRONG.strip().splitlines())
-def test_what_is_wrong_is_one_line(home: Path, line: str, told: Told) -> None:
-    command, hints = line.split(" => ")
-    for name, text in FILES.items():
-        (home / name).write_text(text)
-    before = {path.name for path in home.iterdir()}
-    said = told(*command.split(), code=2).splitlines()
-    (complaint,) = [one for one in said if "simple-dqn" in one]
-    assert all(word in complaint for word in hints.split(" | ")), complaint
-    assert {path.name for path in home.iterdir()} - {"__pycache__", "snapshots"} == before
 
 
 def test_only_the_user_s_words_run_a_file(home: Path, told: Told) -> None:

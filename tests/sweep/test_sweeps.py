@@ -93,6 +93,9 @@ def test_flags_and_files_reach_the_runs(begun: list[list[SweepRun]], told: Told,
     arguments = run.job[0]
     assert {"--tensorboard=true", "--epochs=3"} <= {*arguments}
     assert not [word for word in arguments if word.startswith("--environment")]
+    rule = PROJECT / "examples" / "combined_replay.py"
+    told("sweep", "pong", "--import", str(rule), "--sampler", "combined", "--name", "own")
+    assert {f"--import={rule}", "--sampler=combined"} <= {*begun[1][0].job[0]}
     for word, shared in (("hf://me/it", "hf://me/it"), ("it.pkl", str(Path("it.pkl").absolute()))):
         assert sweep._shared({"load_weights": word}) == {"load_weights": shared}
 
