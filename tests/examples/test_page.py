@@ -1,10 +1,7 @@
 """The page, which is the oracle of `src/simple_dqn/`; the short examples, the notebook and the search."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +35,7 @@ from simple_dqn.samplers import SAMPLERS
 from simple_dqn.schedules import SerialSchedule
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
-from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch, nightly
+from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch, nightly, python
 from tests.replay_memory.test_replay import first_step
 
 SETTINGS: dict[str, Any] = {  # with a ring that is written over
@@ -301,11 +298,7 @@ def test_the_notebook_runs_without_jupyter(tmp_path: Path) -> None:
         (tmp_path / "src" / package).symlink_to(PROJECT / "src" / package)
     (tmp_path / "snapshots" / "trained").symlink_to(PROJECT / "snapshots" / "trained")
     (tmp_path / "examples").mkdir()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SIMPLE_DQN")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path / "examples",
-        env=environment | {"MPLBACKEND": "agg"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python("-c", code, cwd=tmp_path / "examples", PYTHONPATH="", MPLBACKEND="agg")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("breakout ('NOOP', 'FIRE', 'RIGHT', 'LEFT')\n")
     assert done.stdout.endswith("\nsarsa\n")
