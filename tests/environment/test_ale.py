@@ -12,21 +12,24 @@ from typing import Any
 
 import ale_py.roms
 import cv2
+import gymnasium
 import numpy as np
 import pytest
 from ale_py import Action, ALEInterface, LoggerMode
 from ale_py.roms import get_rom_path
 from numpy.typing import NDArray
 
+from simple_dqn import main
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, Watcher, as_played, make
 from simple_dqn.environment.atari import find_rom, game_of, known_games, locate
-from simple_dqn.environment.interface import draws_of
+from simple_dqn.environment.interface import NO_ACTION, SEEDS, draws_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import MALFORMED
 from simple_dqn.types import Actions, Step, on_host
 from tests.command_line import Capsys, Logs, Patch
+from tests.watch.test_record import save
 
 
 def games(
@@ -70,7 +73,9 @@ def plain_steps(
     config = EnvironmentConfig(game=game, **{"color_averaging": False, **settings})
     ale = plain_emulator(game, averaging=config.color_averaging)
     draws = draws_of(stream(seed, "environment", 0))
-    codes, held, frames = ale.getMinimalActionSet(), Action.NOOP, [ale.getScreenGrayscale()]
+    actions_of_game = ale.getMinimalActionSet() if config.minimal_action_set else ale.getLegalActionSet()
+    codes = {NO_ACTION: Action.NOOP, **dict(enumerate(actions_of_game))}
+    held, frames = Action.NOOP, [ale.getScreenGrayscale()]
     steps, lives, lives_end = list[Step](), 0, training and config.terminal_on_life_loss
 
     def over() -> bool:
@@ -116,6 +121,12 @@ def plain_steps(
     return steps
 
 
+def gym(name: str, **settings: Any) -> dict[str, Any]:
+    """Return the settings of a game that Gymnasium has by the id `name`."""
+    return {"played_as": {"environment": "gym", "game": name}, **settings}
+
+
+NATIVE: dict[str, Any] = {"screen_width": 160, "screen_height": 210}
 breakout = partial(games, game="breakout", screen_width=32, screen_height=32)
 # Game, steps, what happens in them, and settings; there are no no-ops unless they are asked for.
 RULES: list[tuple[str, int, str, dict[str, Any]]] = [
@@ -134,18 +145,34 @@ RULES: list[tuple[str, int, str, dict[str, Any]]] = [
      {"random_start_frames": 5, "max_game_frames": 20, "repeat_action_probability": 0.5}),
     ("pong", 12, "truncations", {"random_starts": 30, "max_game_frames": 8}),  # most no-ops outlast a game
     ("space_invaders", 9, "", {"random_starts": 300, "seed": 14}),  # a life lost while idle ends no episode
+    ("ms_pacman", 130, "resets", gym("ALE/MsPacman-v5", random_starts=5, max_game_frames=440)),
+    ("pong", 130, "truncations", gym("PongNoFrameskip-v4", random_starts=30, max_game_frames=440)),
+    ("backgammon", 130, "", gym("ALE/Backgammon-v5", random_starts=30, frame_skip=3)),
+    ("space_invaders", 130, "rewards",
+     gym("ALE/SpaceInvaders-v5", color_averaging=True, minimal_action_set=False, training=False)),
+    ("space_invaders", 130, "rewards",
+     gym("ALE/SpaceInvaders-v5", frame_maximum=False, frame_skip=3, random_start_frames=30)),
+    ("space_invaders", 130, "rewards",
+     gym("ALE/SpaceInvaders-v5", repeat_action_probability=0.5, processes=1)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("game", "steps", "events", "settings"), RULES, ids=str)
 def test_steps_are_those_of_the_rules(game: str, steps: int, events: str, settings: dict[str, Any]) -> None:
     settings = {"random_starts": 0, **settings}
-    environment = games(game=game, screen_width=160, screen_height=210, **settings)
+    played_as = {"game": game} | settings.pop("played_as", {})
+    environment = games(**NATIVE, **settings, **played_as)
     played = play(environment, steps)
     # The step after the end of a game starts another, and ignores its action.
     actions = np.random.default_rng(5).integers(environment.actions, size=(steps, 64))[:, 0]
     assert_same(played, plain_steps(actions, game=game, **settings))
     assert all(any(getattr(step, event)[0] for step in played) for event in events.split())
+
+
+def test_no_action_presses_no_button() -> None:
+    environment = games(game="backgammon", **NATIVE, random_starts=0)
+    steps = [environment.reset(), *(environment.step(np.array([NO_ACTION])) for _ in range(60))]
+    assert_same(steps, plain_steps(np.full(60, NO_ACTION), game="backgammon", random_starts=0))
 
 
 @pytest.mark.parametrize("what", ["resets", "terminals"])  # a game over, and a lost life
@@ -388,6 +415,45 @@ def test_a_runs_game_is_the_longest_that_is_known(run: str, game: str | None, mo
     names = ["mario", "mario_bros", "mario_b", *known_games()]
     monkeypatch.setattr("simple_dqn.environment.atari.known_games", lambda: names)
     assert game_of(run) == game
+
+
+def test_names_are_those_of_gymnasium() -> None:
+    for minimal in (True, False):
+        environment = games(environment="gym", game="ALE/Breakout-v5", minimal_action_set=minimal)
+        env: Any = gymnasium.make("ALE/Breakout-v5", full_action_space=not minimal)
+        assert environment.action_names == tuple(env.unwrapped.get_action_meanings())
+        assert environment.name == "ALE_Breakout-v5"
+        assert environment.rom_md5 == games(game="breakout").rom_md5
+        assert environment.can_save
+
+
+def test_an_id_with_settings_of_its_own_is_gymnasiums_game() -> None:
+    entry: Any = gymnasium.registry["ALE/Breakout-v5"].entry_point
+    gymnasium.register("test/Mode-v0", entry, kwargs={"game": "breakout", "mode": 4, "frameskip": 4})
+    try:
+        played = play(games(game="test/Mode-v0", environment="gym", frame_skip=1, **NATIVE), 20)
+        env: Any = gymnasium.make("test/Mode-v0", obs_type="grayscale")
+    finally:
+        del gymnasium.registry["test/Mode-v0"]
+    seed = draws_of(stream(0, "environment")).integers(SEEDS)
+    observation, _ = env.reset(seed=seed)
+    for step in played:
+        if not step.starts[0]:
+            observation = env.step(int(step.actions[0]))[0]
+        assert np.abs(step.screens[0].astype(int) - observation).max() <= 1
+
+
+def test_snapshots_of_before_are_tested_with_what_is_played_now(home: Path, capsys: Capsys) -> None:
+    """They had the no-ops of Atari and averaged colors, for every game."""
+    for game, said in (("CartPole-v1", "ε 0.05, 2 actions"), ("ALE/Pong-v5", "--random_starts 30")):
+        path = save(
+            home / f"{game.replace('/', '_')}_3.pkl", environment="gym", game=game,
+            random_starts=30, color_averaging=True,
+        )  # fmt: skip
+        assert main.run(["test", str(path), "--test_steps", "40"]) == 0
+        report = capsys.readouterr().out
+        assert said in report
+        assert ("--random_starts 30" in report) == ("Pong" in game)
 
 
 LEFT, STAY, RIGHT, BALL, PADDLE = 0, 1, 2, 255, 128
