@@ -113,19 +113,6 @@ def test_play_opens_an_environment_from_a_file(home: Path, monkeypatch: Patch, t
     assert "Games played: 1; scores: [0.0]" in said
 
 
-@pytest.mark.parametrize("file", ["games/count.py", "games/saved.py"])
-def test_processes_play_the_same_as_one_and_states_are_exchanged(home: Path, file: str) -> None:
-    with closing(open_own(3, 0, file)) as alone, closing(open_own(3, 2, file)) as shared:
-        assert shared.can_save == alone.can_save == ("saved" in file)
-        assert shown(play(alone, 6)) == shown(play(shared, 6))
-        state, actions = alone.get_state(), np.ones(3, np.int64)
-        shared.reset()
-        shared.set_state(state)
-        for _ in range(7 if alone.can_save else 1):
-            after, theirs = (one.step(actions) if one.can_save else one.reset() for one in (alone, shared))
-            assert shown([after]) == shown([theirs])
-
-
 def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
     limited = REGISTER.replace("=CountDown", "=CountDown, max_episode_steps=2")
     (home / "limited.py").write_text(COUNT_DOWN + STATE + limited)
@@ -228,6 +215,7 @@ def test_it_may_import_what_lies_beside_it(home: Path) -> None:
     (home / "games" / "with_another.py").write_text(text)
     for processes in (0, 2):
         with closing(open_own(2, processes, "games/with_another.py")) as environment:
+            assert not environment.can_save
             assert max(step.rewards.max() for step in play(environment, 8)) == 3
 
 
