@@ -117,9 +117,7 @@ train pong --preset slow => 'slow' | quick | --config
 train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test_steps
 test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a file of another kind | --json
 nvis pong_1.pkl --visualization_file breakout_1.pkl => it is a file of another kind
-plot curve.csv --fields average_reward --png_file breakout_1.pkl => it is a file of another kind
 snapshot export pong_1.pkl --safetensors breakout_1.pkl => breakout_1.pkl
-test pong_1.pkl --json / => cannot write /: / is a folder | --json
 resume pong_1.pkl --play_games 3 => --play_games is not for a training: use
 sweep pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
 train pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
@@ -138,7 +136,6 @@ train pong --backend cpu --replay_device gpu => --replay_device gpu | no GPU wit
 test pong_1.pkl --track wandb => --track wandb accompanies a CSV
 train CartPole-v99 --environment gym => CartPole
 train Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
-sweep catch Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
 train cartpool => an id like CartPole-v1
 train hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong trains it further
 sweep hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong
@@ -158,7 +155,7 @@ test pong_1.pkl --protocol nature --test_steps 500 => counts games | --play_game
 sweep => GAME
 sweep breakout pnog => pnog | did you mean pong
 sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave it out
-sweep pong --environment x.py => --environment: invalid choice
+sweep pong --environment x.py => --environment: invalid choice | ale, gym, catch
 sweep pong --backend gpu => --backend gpu | --gpus_per_run
 sweep pong --name ../x => --name '../x' | folder's name
 sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 | is too large: lower it
@@ -172,9 +169,7 @@ sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' =>
 sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such (see ./sweep.sh --help)
 train none.py => none.py registers no environment | gymnasium.register
 train two.py => registers a, b | --import two.py
-train pong --environment cath => cath | ale, gym, catch
 train OWN --repeat_action_probability 0.5 => --repeat_action_probability
-play games/none.py => cannot read
 train no.py => cannot read | no.py
 train Count-v1 => no environment 'Count-v1' | --import
 train no_such_module:Count-v1 => --import no_such_module | no such module
@@ -190,7 +185,6 @@ train pong --import refuses.py => 5 is no network
 train pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
 sweep pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
 plot x.csv --import raises.py => --import
-sweep pong --compare a= b=--import=raises.py => --import
 play roms/pong.rom => not a terminal
 play roms/pong.rom --display window => there is no display
 sweep CartPole-v1 --terminal_on_life_loss false => --terminal_on_life_loss works only with Atari games
@@ -198,7 +192,6 @@ sweep pong --emulator warp --color_averaging true => --emulator warp cannot aver
 sweep catch --workers 2 --processes 9 => --processes 9 is more than the games of --workers 2: lower it
 sweep compare => NAME=CSV,CSV
 sweep compare a=steps.csv => there is no field 'average_reward' in steps.csv
-sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions
 train Pendulum-v1 => Pendulum-v1 has no discrete actions
 train Blackjack-v1 => observes several things | --observation pixels
 train FrozenLake-v1 --observation vector => --observation vector | Discrete | --observation pixels
@@ -207,7 +200,6 @@ train catch --observation vector => --observation vector | leave it out
 train CartPole-v1 --network nature => --network nature | leave it out
 nvis CartPole-v1_1.pkl => nvis needs images | another snapshot
 train pong --save_weights_prefix PADDING => --save_weights_prefix | too long | 200
-nvis pong_1.pkl --visualization_file . => . is a folder
 nvis pong_1.pkl --game pong => unknown flag --game
 nvis pong_1.pkl --environment catch => was trained on pong, not on catch
 snapshot show hf://me/catch => .venv/bin/python -m pip install huggingface_hub== | safetensors== | extra `hub`

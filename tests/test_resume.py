@@ -90,10 +90,8 @@ def snapshots(home: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (home / "snapshots").glob("*.pkl")}
 
 
-def newest(home: Path, name: str = "catch") -> Checkpoint:
-    saved = next(CheckpointFolder(home / "snapshots" / f"{name}_checkpoint").usable(), None)
-    assert saved is not None
-    return saved
+def newest(home: Path) -> Checkpoint:
+    return next(CheckpointFolder(home / CHECKPOINTS).usable())
 
 
 def leave_behind(monkeypatch: Patch, moments: list[Moment]) -> None:
