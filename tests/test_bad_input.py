@@ -118,6 +118,7 @@ train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test
 test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a file of another kind | --json
 nvis pong_1.pkl --visualization_file breakout_1.pkl => it is a file of another kind
 snapshot export pong_1.pkl --safetensors breakout_1.pkl => breakout_1.pkl
+test pong_1.pkl --json / => cannot write /: / is a folder | --json
 resume pong_1.pkl --play_games 3 => --play_games is not for a training: use
 sweep pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
 train pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
@@ -137,6 +138,7 @@ test pong_1.pkl --track wandb => --track wandb accompanies a CSV
 train CartPole-v99 --environment gym => CartPole
 train Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
 train cartpool => an id like CartPole-v1
+sweep catch Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
 train hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong trains it further
 sweep hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong
 train pong --csv_file services.csv => cannot write services.yaml: it is no file of settings
@@ -170,6 +172,7 @@ sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such (see ./swee
 train none.py => none.py registers no environment | gymnasium.register
 train two.py => registers a, b | --import two.py
 train OWN --repeat_action_probability 0.5 => --repeat_action_probability
+play games/none.py => cannot read
 train no.py => cannot read | no.py
 train Count-v1 => no environment 'Count-v1' | --import
 train no_such_module:Count-v1 => --import no_such_module | no such module
@@ -193,6 +196,7 @@ sweep catch --workers 2 --processes 9 => --processes 9 is more than the games of
 sweep compare => NAME=CSV,CSV
 sweep compare a=steps.csv => there is no field 'average_reward' in steps.csv
 train Pendulum-v1 => Pendulum-v1 has no discrete actions
+sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions
 train Blackjack-v1 => observes several things | --observation pixels
 train FrozenLake-v1 --observation vector => --observation vector | Discrete | --observation pixels
 train pong --observation vector => --observation vector | leave it out
