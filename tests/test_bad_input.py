@@ -12,7 +12,8 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from subprocess import CompletedProcess
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -49,12 +50,7 @@ SHORT = [
 ]  # fmt: skip
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
+Ended: TypeAlias = CompletedProcess[str]
 Verb = Callable[..., Ended]
 
 
@@ -66,7 +62,7 @@ def verb(folder: Path, monkeypatch: Patch, capsys: Capsys) -> Verb:
     def run(*arguments: str) -> Ended:
         monkeypatch.setenv("SIMPLE_DQN_PROGRAM", f"./{arguments[0]}.sh")
         capsys.readouterr()
-        return Ended(main.run(arguments), *capsys.readouterr())
+        return CompletedProcess(arguments, main.run(arguments), *capsys.readouterr())
 
     return run
 
@@ -252,7 +248,7 @@ def test_refused_before_pytorch_is_imported(folder: Path) -> None:
     for (command, words), (code, complaints, *rest) in zip(
         table(AT_ONCE), json.loads(done.stdout), strict=True
     ):
-        complaint = one_complaint(Ended(code, "", complaints), command[0])
+        complaint = one_complaint(CompletedProcess(command, code, "", complaints), command[0])
         assert all(word in complaint for word in words), complaint
         assert rest == [False, before], command
 
@@ -262,7 +258,7 @@ def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb) -> N
     for command in last:
         name, *others = command.split()
         done = verb(name, "pong_1.pkl", "--replay_size", "10", "--epochs", "1e3", *others)
-        ignored = [line.partition("Ignored")[2] for line in done.err.splitlines() if "Ignored" in line]
+        ignored = [line.partition("Ignored")[2] for line in done.stderr.splitlines() if "Ignored" in line]
         assert ignored == [", as only training uses them: --replay_size, --epochs"]
         assert "replay" not in one_complaint(done, name)  # each command ends by a complaint of another flag
 
@@ -284,11 +280,11 @@ def test_bad_input(verb: Verb, folder: Path, monkeypatch: Patch) -> None:
 
 def one_complaint(done: Ended, name: str) -> str:
     """Return the last line of a command that was refused as it should be."""
-    lines = done.err.splitlines()
-    assert done.code == 2, done.err
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2, done.stderr
     assert [line for line in lines if line.startswith(f"./{name}.sh: ")] == lines[-1:]
-    assert "Traceback" not in done.err
-    assert not CONTROLS.search(done.out + done.err)
+    assert "Traceback" not in done.stderr
+    assert not CONTROLS.search(done.stdout + done.stderr)
     return lines[-1]
 
 
@@ -357,9 +353,9 @@ def test_what_files_and_labels_say_is_escaped(verb: Verb, folder: Path) -> None:
         (("sweep", "compare", "\x1b[31m=curve.csv"), r"\x1b[31m: "),
     ):
         done = verb(*words)
-        assert done.code == 0
-        assert not CONTROLS.search(done.out)
-        assert shown in done.out
+        assert done.returncode == 0
+        assert not CONTROLS.search(done.stdout)
+        assert shown in done.stdout
     for text, complaint in {
         "epoch,phase,steps\n1,\x1b[31mX\x07,3\n": "has no row of training or a test",
         "epoch,phase,steps\n1,train,\x1b[2J\n": r"'\x1b[2J'",

@@ -214,7 +214,7 @@ def area_weights(source: int, target: int) -> NDArray[np.float64]:
 ])  # fmt: skip
 def test_a_pixel_is_the_mean_of_its_area(game: str, size: tuple[int, int]) -> None:
     """Resized in float64; only a tie may be rounded either way."""
-    settings = {"random_starts": 0, "training": False}
+    settings: dict[str, Any] = {"random_starts": 0, "training": False}
     steps = play(games(game=game, screen_width=size[0], screen_height=size[1], **settings), 40)
     actions = np.array([step.actions[0] for step in steps[1:]])
     native = plain_steps(actions, game=game, **settings)
