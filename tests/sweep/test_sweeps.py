@@ -296,6 +296,15 @@ def test_a_run_that_fails_is_given_up(make_run: Make, monkeypatch: Patch) -> Non
     run_all(runs, 2, lambda *_: pytest.fail("started"), lambda: None)  # neither the failed nor the done
 
 
+@pytest.mark.usefixtures("home")
+def test_a_sweep_whose_runs_failed_is_a_failure(told: Told, monkeypatch: Patch) -> None:
+    def fail(runs: list[SweepRun], *_: object) -> None:
+        runs[1].state, runs[1].reason = "failed", "no ROM"
+
+    monkeypatch.setattr(sweep, "run_all", fail)
+    assert "1 of 2 runs failed, such as pong_seed2: no ROM" in told("sweep", "pong", "--seeds", "2", code=2)
+
+
 Games = list[list[float]]
 
 
