@@ -12,7 +12,8 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from subprocess import CompletedProcess
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -49,12 +50,7 @@ SHORT = [
 ]  # fmt: skip
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
+Ended: TypeAlias = CompletedProcess[str]
 Verb = Callable[..., Ended]
 
 
@@ -66,7 +62,7 @@ def verb(folder: Path, monkeypatch: Patch, capsys: Capsys) -> Verb:
     def run(*arguments: str) -> Ended:
         monkeypatch.setenv("SIMPLE_DQN_PROGRAM", f"./{arguments[0]}.sh")
         capsys.readouterr()
-        return Ended(main.run(arguments), *capsys.readouterr())
+        return CompletedProcess(arguments, main.run(arguments), *capsys.readouterr())
 
     return run
 
@@ -85,6 +81,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "hub.yaml").write_text("load_weights: hf://stranger/repo\n")
     (tmp_path / "wide.yaml").write_text('game: "\\UFFFFFFFF"\n')
     (tmp_path / "file").write_text("a file where a folder should be")
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
     snapshot().save(tmp_path / "pong_1.pkl")
     snapshot(game="breakout", actions=4).save(tmp_path / "breakout_1.pkl")
     numbers = {"environment": "gym", "observation": "vector", "network": "mlp", "history_length": 1}
@@ -97,6 +95,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+# Code of the user's own, with a fault each.
+FILES = {
+    "none.py": "import gymnasium",
+    "two.py": "import gymnasium\nfor name in 'ab':\n    gymnasium.register(name, entry_point=dict)\n",
+    "syntax.py": "class Half(:\n    pass\n",
+    "raises.py": "1 / 0\n",
+    "exits.py": "import sys\nsys.exit(3)\n",
+    "lacks.py": "import no_such_module\n",
+    "refuses.py": "import simple_dqn\nsimple_dqn.register_network('tiny', 5)\n",
+}
 # Command => words of the complaint.
 ROWS = r"""
 train roms/pnog.rom => roms/pnog.rom | pong
@@ -105,7 +113,6 @@ train pong --preset slow => 'slow' | quick | --config
 train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test_steps
 test pong_1.pkl --json breakout_1.pkl => cannot write breakout_1.pkl: it is a file of another kind | --json
 nvis pong_1.pkl --visualization_file breakout_1.pkl => it is a file of another kind
-plot curve.csv --fields average_reward --png_file breakout_1.pkl => it is a file of another kind
 snapshot export pong_1.pkl --safetensors breakout_1.pkl => breakout_1.pkl
 test pong_1.pkl --json / => cannot write /: / is a folder | --json
 resume pong_1.pkl --play_games 3 => --play_games is not for a training: use
@@ -126,8 +133,8 @@ train pong --backend cpu --replay_device gpu => --replay_device gpu | no GPU wit
 test pong_1.pkl --track wandb => --track wandb accompanies a CSV
 train CartPole-v99 --environment gym => CartPole
 train Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
-sweep catch Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
 train cartpool => an id like CartPole-v1
+sweep catch Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
 train hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong trains it further
 sweep hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong
 train pong --csv_file services.csv => cannot write services.yaml: it is no file of settings
@@ -146,7 +153,7 @@ test pong_1.pkl --protocol nature --test_steps 500 => counts games | --play_game
 sweep => GAME
 sweep breakout pnog => pnog | did you mean pong
 sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave it out
-sweep pong --environment x.py => --environment: invalid choice
+sweep pong --environment x.py => --environment: invalid choice | ale, gym, catch
 sweep pong --backend gpu => --backend gpu | --gpus_per_run
 sweep pong --name ../x => --name '../x' | folder's name
 sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 | is too large: lower it
@@ -158,14 +165,34 @@ sweep pong --compare 'a=--config x.yaml' => a: unknown flag --config
 sweep pong OWN => games of one kind
 sweep pong --preset quick --compare a= 'b=--preset fast_dqn --target_steps 1' => --target_steps
 sweep pong --compare a= 'b=--no_such 1' => b: unknown flag --no_such (see ./sweep.sh --help)
-sweep pong --target_rule mine => mine
+train none.py => none.py registers no environment | gymnasium.register
+train two.py => registers a, b | --import two.py
+train OWN --repeat_action_probability 0.5 => --repeat_action_probability
+play games/none.py => cannot read
+train no.py => cannot read | no.py
+train Count-v1 => no environment 'Count-v1' | --import
+train no_such_module:Count-v1 => --import no_such_module | no such module
+train pong --import no.py => cannot read | no.py
+train pong --import gamez => no such module
+train pong --import= => --import '' | give a file
+train pong --import --epochs => --import '--epochs' | give a file
+train pong --import syntax.py => syntax.py, line 1
+train pong --import raises.py => raises.py, line 1 | ZeroDivisionError
+train pong --import exits.py => exits.py, line 2 | SystemExit
+train pong --import lacks.py => lacks.py | no_such_module
+train pong --import refuses.py => 5 is no network
+train pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
+sweep pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
+plot x.csv --import raises.py => --import
+play roms/pong.rom => not a terminal
+play roms/pong.rom --display window => there is no display
 sweep CartPole-v1 --terminal_on_life_loss false => --terminal_on_life_loss works only with Atari games
 sweep pong --emulator warp --color_averaging true => --emulator warp cannot average colors: add
 sweep catch --workers 2 --processes 9 => --processes 9 is more than the games of --workers 2: lower it
 sweep compare => NAME=CSV,CSV
 sweep compare a=steps.csv => there is no field 'average_reward' in steps.csv
-sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions
 train Pendulum-v1 => Pendulum-v1 has no discrete actions
+sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions
 train Blackjack-v1 => observes several things | --observation pixels
 train FrozenLake-v1 --observation vector => --observation vector | Discrete | --observation pixels
 train pong --observation vector => --observation vector | leave it out
@@ -173,7 +200,6 @@ train catch --observation vector => --observation vector | leave it out
 train CartPole-v1 --network nature => --network nature | leave it out
 nvis CartPole-v1_1.pkl => nvis needs images | another snapshot
 train pong --save_weights_prefix PADDING => --save_weights_prefix | too long | 200
-nvis pong_1.pkl --visualization_file . => . is a folder
 nvis pong_1.pkl --game pong => unknown flag --game
 nvis pong_1.pkl --environment catch => was trained on pong, not on catch
 snapshot show hf://me/catch => .venv/bin/python -m pip install huggingface_hub== | safetensors== | extra `hub`
@@ -222,7 +248,7 @@ def test_refused_before_pytorch_is_imported(folder: Path) -> None:
     for (command, words), (code, complaints, *rest) in zip(
         table(AT_ONCE), json.loads(done.stdout), strict=True
     ):
-        complaint = one_complaint(Ended(code, "", complaints), command[0])
+        complaint = one_complaint(CompletedProcess(command, code, "", complaints), command[0])
         assert all(word in complaint for word in words), complaint
         assert rest == [False, before], command
 
@@ -232,7 +258,7 @@ def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb) -> N
     for command in last:
         name, *others = command.split()
         done = verb(name, "pong_1.pkl", "--replay_size", "10", "--epochs", "1e3", *others)
-        ignored = [line.partition("Ignored")[2] for line in done.err.splitlines() if "Ignored" in line]
+        ignored = [line.partition("Ignored")[2] for line in done.stderr.splitlines() if "Ignored" in line]
         assert ignored == [", as only training uses them: --replay_size, --epochs"]
         assert "replay" not in one_complaint(done, name)  # each command ends by a complaint of another flag
 
@@ -240,6 +266,8 @@ def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb) -> N
 def test_bad_input(verb: Verb, folder: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)  # no extra is installed
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
     before = files_in(folder)
     own = str(PROJECT / "examples" / "flappy_bird.py")
     for command, words in table(ROWS.replace("PADDING", "x" * 230).replace("OWN", own)):
@@ -252,11 +280,11 @@ def test_bad_input(verb: Verb, folder: Path, monkeypatch: Patch) -> None:
 
 def one_complaint(done: Ended, name: str) -> str:
     """Return the last line of a command that was refused as it should be."""
-    lines = done.err.splitlines()
-    assert done.code == 2, done.err
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2, done.stderr
     assert [line for line in lines if line.startswith(f"./{name}.sh: ")] == lines[-1:]
-    assert "Traceback" not in done.err
-    assert not CONTROLS.search(done.out + done.err)
+    assert "Traceback" not in done.stderr
+    assert not CONTROLS.search(done.stdout + done.stderr)
     return lines[-1]
 
 
@@ -325,9 +353,9 @@ def test_what_files_and_labels_say_is_escaped(verb: Verb, folder: Path) -> None:
         (("sweep", "compare", "\x1b[31m=curve.csv"), r"\x1b[31m: "),
     ):
         done = verb(*words)
-        assert done.code == 0
-        assert not CONTROLS.search(done.out)
-        assert shown in done.out
+        assert done.returncode == 0
+        assert not CONTROLS.search(done.stdout)
+        assert shown in done.stdout
     for text, complaint in {
         "epoch,phase,steps\n1,\x1b[31mX\x07,3\n": "has no row of training or a test",
         "epoch,phase,steps\n1,train,\x1b[2J\n": r"'\x1b[2J'",

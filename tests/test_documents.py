@@ -40,23 +40,14 @@ PLACEHOLDER = re.compile(r"…|<.*>|[A-Z]+(_[A-Z]+)*")
 BEFORE = re.compile(r"^(\w+=\S* |taskset -c \S+ )+")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Command:
-    words: tuple[str, ...]
+    program: str  # such as `train.sh`, which may be spelled `./train.sh` or `simple-dqn train`
+    arguments: list[str]
     inline: bool  # in the text, where it may be cut short
 
     def __str__(self) -> str:
-        return " ".join(self.words)
-
-    @property
-    def program(self) -> str:
-        """The program, such as `train.sh`, which may be spelled `./train.sh` or `simple-dqn train`."""
-        program, *words = self.words
-        return f"{words[0]}.sh" if program == "simple-dqn" and words else program.removeprefix("./")
-
-    @property
-    def arguments(self) -> list[str]:
-        return list(self.words[2 if self.words[0] == "simple-dqn" else 1 :])
+        return " ".join([self.program, *self.arguments])
 
     @property
     def verb(self) -> str:
@@ -88,7 +79,7 @@ def commands(text: str) -> Iterator[Command]:
     found += [(span.start(), " ".join(span[1].split()), True) for span in SPAN.finditer(rest)]
     for _, line, inline in sorted(found, key=lambda item: item[0]):
         if OURS.match(line):
-            yield from (Command(tuple(words), inline) for words in readings(line))
+            yield from (Command(program, words, inline) for program, *words in readings(line))
 
 
 def lines(block: str) -> list[str]:
@@ -98,7 +89,10 @@ def lines(block: str) -> list[str]:
 
 def readings(line: str) -> Iterator[list[str]]:
     line = re.sub(r"\s*\[[^\]]*\]", "", BEFORE.sub("", line)).replace("\\|", "|")
-    yield from map(list, product(*(word.split("|") for word in shlex.split(line))))
+    for program, *words in product(*(word.split("|") for word in shlex.split(line))):
+        if program == "simple-dqn" and words:
+            program, words = f"{words[0]}.sh", words[1:]
+        yield [program.removeprefix("./"), *words]
 
 
 def flags(text: str) -> set[str]:

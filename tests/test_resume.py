@@ -90,10 +90,8 @@ def snapshots(home: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (home / "snapshots").glob("*.pkl")}
 
 
-def newest(home: Path, name: str = "catch") -> Checkpoint:
-    saved = next(CheckpointFolder(home / "snapshots" / f"{name}_checkpoint").usable(), None)
-    assert saved is not None
-    return saved
+def newest(home: Path) -> Checkpoint:
+    return next(CheckpointFolder(home / CHECKPOINTS).usable())
 
 
 def leave_behind(monkeypatch: Patch, moments: list[Moment]) -> None:
@@ -309,6 +307,14 @@ def test_a_resume_refuses_some_changed_settings_and_logs_the_others(caplog: Logs
     for name, value in OTHERS.items():
         with pytest.raises(UserError, match=f"{as_word(value)}: give --{name} (?!{as_word(value)},)"):
             check_flags({**Config().flags(), "random_seed": 0}, {name: value})
+    for saved, given in (
+        ({"datatype": "float64"}, {"datatype": "float32"}),
+        ({"cluster": "local"}, {"cluster": "none"}),
+    ):
+        with pytest.raises(UserError, match="cannot continue with"):
+            check_flags(saved, given)
+    with pytest.raises(UserError, match=r"a checkpoint chooses no address: give --cluster 10\.0\.0\.1:6379"):
+        check_flags({"cluster": "10.0.0.1:6379"}, {})
     saved = {"learning_rate": 0.1, "csv_file": "a", "workers": 2}
     with caplog.at_level("INFO"):
         check_flags(saved, {"learning_rate": 0.2, "csv_file": "b", "workers": 2})

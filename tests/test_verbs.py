@@ -476,8 +476,3 @@ def test_draws_are_uniform_and_independent() -> None:
     assert np.abs(related - np.eye(10)).max() < 0.08
     dice = Draws(7)
     assert {dice.integers(6) for _ in range(200)} == set(range(6))
-    first, second = Draws(1), Draws(2)
-    for _ in range(3):
-        first.integers(31)
-    second.set_state(first.get_state())
-    assert [first.random() for _ in range(5)] == [second.random() for _ in range(5)]

@@ -5,7 +5,6 @@ import logging
 import math
 import shutil
 import wave
-import zlib
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,21 +12,24 @@ from typing import Any
 
 import ale_py.roms
 import cv2
+import gymnasium
 import numpy as np
 import pytest
 from ale_py import Action, ALEInterface, LoggerMode
 from ale_py.roms import get_rom_path
 from numpy.typing import NDArray
 
+from simple_dqn import main
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import Environment, Frame, Watcher, as_played, make
-from simple_dqn.environment.atari import AtariGame, find_rom, game_of, known_games, locate
-from simple_dqn.environment.interface import draws_of
+from simple_dqn.environment.atari import find_rom, game_of, known_games, locate
+from simple_dqn.environment.interface import NO_ACTION, SEEDS, draws_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import MALFORMED
 from simple_dqn.types import Actions, Step, on_host
 from tests.command_line import Capsys, Logs, Patch
+from tests.watch.test_record import save
 
 
 def games(
@@ -71,7 +73,9 @@ def plain_steps(
     config = EnvironmentConfig(game=game, **{"color_averaging": False, **settings})
     ale = plain_emulator(game, averaging=config.color_averaging)
     draws = draws_of(stream(seed, "environment", 0))
-    codes, held, frames = ale.getMinimalActionSet(), Action.NOOP, [ale.getScreenGrayscale()]
+    actions_of_game = ale.getMinimalActionSet() if config.minimal_action_set else ale.getLegalActionSet()
+    codes = {NO_ACTION: Action.NOOP, **dict(enumerate(actions_of_game))}
+    held, frames = Action.NOOP, [ale.getScreenGrayscale()]
     steps, lives, lives_end = list[Step](), 0, training and config.terminal_on_life_loss
 
     def over() -> bool:
@@ -117,6 +121,12 @@ def plain_steps(
     return steps
 
 
+def gym(name: str, **settings: Any) -> dict[str, Any]:
+    """Return the settings of a game that Gymnasium has by the id `name`."""
+    return {"played_as": {"environment": "gym", "game": name}, **settings}
+
+
+NATIVE: dict[str, Any] = {"screen_width": 160, "screen_height": 210}
 breakout = partial(games, game="breakout", screen_width=32, screen_height=32)
 # Game, steps, what happens in them, and settings; there are no no-ops unless they are asked for.
 RULES: list[tuple[str, int, str, dict[str, Any]]] = [
@@ -135,18 +145,34 @@ RULES: list[tuple[str, int, str, dict[str, Any]]] = [
      {"random_start_frames": 5, "max_game_frames": 20, "repeat_action_probability": 0.5}),
     ("pong", 12, "truncations", {"random_starts": 30, "max_game_frames": 8}),  # most no-ops outlast a game
     ("space_invaders", 9, "", {"random_starts": 300, "seed": 14}),  # a life lost while idle ends no episode
+    ("ms_pacman", 130, "resets", gym("ALE/MsPacman-v5", random_starts=5, max_game_frames=440)),
+    ("pong", 130, "truncations", gym("PongNoFrameskip-v4", random_starts=30, max_game_frames=440)),
+    ("backgammon", 130, "", gym("ALE/Backgammon-v5", random_starts=30, frame_skip=3)),
+    ("space_invaders", 130, "rewards",
+     gym("ALE/SpaceInvaders-v5", color_averaging=True, minimal_action_set=False, training=False)),
+    ("space_invaders", 130, "rewards",
+     gym("ALE/SpaceInvaders-v5", frame_maximum=False, frame_skip=3, random_start_frames=30)),
+    ("space_invaders", 130, "rewards",
+     gym("ALE/SpaceInvaders-v5", repeat_action_probability=0.5, processes=1)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("game", "steps", "events", "settings"), RULES, ids=str)
 def test_steps_are_those_of_the_rules(game: str, steps: int, events: str, settings: dict[str, Any]) -> None:
     settings = {"random_starts": 0, **settings}
-    environment = games(game=game, screen_width=160, screen_height=210, **settings)
+    played_as = {"game": game} | settings.pop("played_as", {})
+    environment = games(**NATIVE, **settings, **played_as)
     played = play(environment, steps)
     # The step after the end of a game starts another, and ignores its action.
     actions = np.random.default_rng(5).integers(environment.actions, size=(steps, 64))[:, 0]
     assert_same(played, plain_steps(actions, game=game, **settings))
     assert all(any(getattr(step, event)[0] for step in played) for event in events.split())
+
+
+def test_no_action_presses_no_button() -> None:
+    environment = games(game="backgammon", **NATIVE, random_starts=0)
+    steps = [environment.reset(), *(environment.step(np.array([NO_ACTION])) for _ in range(60))]
+    assert_same(steps, plain_steps(np.full(60, NO_ACTION), game="backgammon", random_starts=0))
 
 
 @pytest.mark.parametrize("what", ["resets", "terminals"])  # a game over, and a lost life
@@ -175,23 +201,6 @@ def test_a_vector_of_games_equals_single_games() -> None:
     assert any(not np.array_equal(step.screens[0], step.screens[1]) for step in steps)
 
 
-def play_fixed(game: str, count: int = 200, **settings: Any) -> list[Step]:
-    environment = games(game=game, random_starts=0, training=False, **settings)
-    actions = ((t * t // 7 + t // 5) % environment.actions for t in range(count))
-    return [environment.reset(), *(environment.step(np.array([action])) for action in actions)]
-
-
-@pytest.mark.parametrize(("game", "averaged", "maximum"), [
-    ("pong", 1359749292, 1928030277), ("breakout", 2781985618, 2669466918),
-    ("space_invaders", 1287872806, 19385545),
-])  # fmt: skip
-def test_golden_sums(game: str, averaged: int, maximum: int) -> None:
-    """CRC-32 of 200 screens of 84 x 84, one after the other."""
-    for averaging, total in ((True, averaged), (False, maximum)):
-        steps = play_fixed(game, color_averaging=averaging)
-        assert zlib.crc32(b"".join(step.screens.tobytes() for step in steps[1:])) == total
-
-
 def area_weights(source: int, target: int) -> NDArray[np.float64]:
     """[target, source]: which share of each source pixel is in each target pixel, over its size."""
     t, s, scale = np.arange(target)[:, np.newaxis], np.arange(source), source / target
@@ -205,9 +214,10 @@ def area_weights(source: int, target: int) -> NDArray[np.float64]:
 ])  # fmt: skip
 def test_a_pixel_is_the_mean_of_its_area(game: str, size: tuple[int, int]) -> None:
     """Resized in float64; only a tie may be rounded either way."""
-    steps = play_fixed(game, 40, color_averaging=False, screen_width=size[0], screen_height=size[1])
+    settings: dict[str, Any] = {"random_starts": 0, "training": False}
+    steps = play(games(game=game, screen_width=size[0], screen_height=size[1], **settings), 40)
     actions = np.array([step.actions[0] for step in steps[1:]])
-    native = plain_steps(actions, game=game, training=False, random_starts=0)
+    native = plain_steps(actions, game=game, **settings)
     frames = np.concatenate([step.screens for step in native])  # [T, source rows, source columns]
     rows, columns = (area_weights(*sides) for sides in zip(frames.shape[1:], size[::-1], strict=True))
     exact = rows @ frames @ columns.T
@@ -270,6 +280,7 @@ def test_windows_and_recordings_that_cannot_be(monkeypatch: Patch, tmp_path: Pat
 
 @pytest.mark.parametrize("settings", [
     {"game": "pong", "processes": 1}, {"environment": "catch"}, {"environment": "gym", "game": "ALE/Pong-v5"},
+    {"environment": "gym", "game": "CartPole-v1", "observation": "vector", "processes": 1},
 ], ids=str)  # fmt: skip
 def test_watching_changes_nothing(settings: dict[str, Any]) -> None:
     frames: list[Frame] = []
@@ -299,6 +310,7 @@ seaquest = partial(games, 2, game="seaquest", random_starts=5, screen_width=32, 
     ({"color_averaging": True}, (0, 0)), ({"repeat_action_probability": 0.9}, (2, 0)),  # matters for long
     ({"frame_skip": 1}, (0, 0)), ({"frame_maximum": False}, (0, 0)),
     ({"environment": "gym", "game": "ALE/Seaquest-v5"}, (0, 0)), ({"environment": "catch"}, (0, 2)),
+    ({"game": "qbert"}, (0, 0)), ({"game": "tetris"}, (0, 0)),  # ALE does not save that a frame is unfinished
 ], ids=str)  # fmt: skip
 def test_exact_in_the_middle_of_games(settings: dict[str, Any], processes: tuple[int, int]) -> None:
     settings = {"max_game_frames": 80 * settings.get("frame_skip", 4), **settings}
@@ -306,20 +318,19 @@ def test_exact_in_the_middle_of_games(settings: dict[str, Any], processes: tuple
     actions = np.random.default_rng(0).integers(undisturbed.actions, size=(100, 2))
     expected = [undisturbed.reset(), *(undisturbed.step(row) for row in actions)][1:]
     end = next(t for t, step in enumerate(expected) if step.resets.any()) + 1
-    both = (seaquest(seed=seed, processes=count, **settings) for seed, count in enumerate(processes))
-    environment, resumed = both
-    with closing(environment), closing(resumed):
+    before, after = (partial(seaquest, processes=count, **settings) for count in processes)
+    with closing(before()) as environment:
         environment.reset()
-        play(resumed, 5)
         for t in range(end + 2):
             # At the very start, a few steps in, and around the end of a game.
             state = environment.get_state() if t in {0, 1, 17, end - 1, end, end + 1} else None
             assert_same([environment.step(actions[t])], [expected[t]])  # which does not change the state
             if state:
-                resumed.set_state(state)
-                assert repr(resumed.get_state()) == repr(state)
-                for later in range(t, t + 10):
-                    assert_same([resumed.step(actions[later])], [expected[later]])
+                with closing(after(seed=1)) as resumed:
+                    resumed.set_state(state)
+                    assert repr(resumed.get_state()) == repr(state)
+                    for later in range(t, t + 10):
+                        assert_same([resumed.step(actions[later])], [expected[later]])
 
 
 @pytest.mark.parametrize(("part", "value", "error"), [
@@ -336,32 +347,6 @@ def test_an_edited_state_is_refused(part: str, value: Any, error: type[Exception
     assert issubclass(error, MALFORMED)
     with pytest.raises(error):
         environment.set_state(state)
-
-
-@pytest.mark.parametrize("game", ["qbert", "tetris"])  # ALE does not save that their frame is unfinished
-def test_ram_screens_and_rewards_of_a_restored_emulator_are_exact(game: str) -> None:
-    config, rng = EnvironmentConfig(game=str(find_rom(game))), np.random.default_rng(0)
-    games = [AtariGame(config, np.random.default_rng(seed), True, None) for seed in (1, 2)]
-    emulators = [one._ale for one in games]
-    screens = np.zeros((2, *emulators[0].getScreenDims()), np.uint8)
-    codes = games[0]._action_set
-    games[0]._restart()
-    for frames in (0, 2, 61, 1, 200):  # from the start of the game, and around the renewal of its anchor
-        for code in rng.choice(codes, frames).tolist():
-            games[0]._play_frame(code)
-            if emulators[0].game_over():
-                games[0]._restart()
-        games[1].set_state(games[0].get_state())
-        for code in rng.choice(codes, 150).tolist():
-            assert games[0]._play_frame(code) == games[1]._play_frame(code)
-            for one, screen in zip(emulators, screens, strict=True):
-                one.getScreenGrayscale(screen)
-            assert np.array_equal(*screens)
-            assert np.array_equal(emulators[0].getRAM(), emulators[1].getRAM())
-            assert len({(one.lives(), one.game_over()) for one in emulators}) == 1
-            if emulators[0].game_over():
-                for game_of_both in games:
-                    game_of_both._restart()
 
 
 @pytest.fixture(autouse=True)
@@ -430,6 +415,45 @@ def test_a_runs_game_is_the_longest_that_is_known(run: str, game: str | None, mo
     names = ["mario", "mario_bros", "mario_b", *known_games()]
     monkeypatch.setattr("simple_dqn.environment.atari.known_games", lambda: names)
     assert game_of(run) == game
+
+
+def test_names_are_those_of_gymnasium() -> None:
+    for minimal in (True, False):
+        environment = games(environment="gym", game="ALE/Breakout-v5", minimal_action_set=minimal)
+        env: Any = gymnasium.make("ALE/Breakout-v5", full_action_space=not minimal)
+        assert environment.action_names == tuple(env.unwrapped.get_action_meanings())
+        assert environment.name == "ALE_Breakout-v5"
+        assert environment.rom_md5 == games(game="breakout").rom_md5
+        assert environment.can_save
+
+
+def test_an_id_with_settings_of_its_own_is_gymnasiums_game() -> None:
+    entry: Any = gymnasium.registry["ALE/Breakout-v5"].entry_point
+    gymnasium.register("test/Mode-v0", entry, kwargs={"game": "breakout", "mode": 4, "frameskip": 4})
+    try:
+        played = play(games(game="test/Mode-v0", environment="gym", frame_skip=1, **NATIVE), 20)
+        env: Any = gymnasium.make("test/Mode-v0", obs_type="grayscale")
+    finally:
+        del gymnasium.registry["test/Mode-v0"]
+    seed = draws_of(stream(0, "environment")).integers(SEEDS)
+    observation, _ = env.reset(seed=seed)
+    for step in played:
+        if not step.starts[0]:
+            observation = env.step(int(step.actions[0]))[0]
+        assert np.abs(step.screens[0].astype(int) - observation).max() <= 1
+
+
+def test_snapshots_of_before_are_tested_with_what_is_played_now(home: Path, capsys: Capsys) -> None:
+    """They had the no-ops of Atari and averaged colors, for every game."""
+    for game, said in (("CartPole-v1", "ε 0.05, 2 actions"), ("ALE/Pong-v5", "--random_starts 30")):
+        path = save(
+            home / f"{game.replace('/', '_')}_3.pkl", environment="gym", game=game,
+            random_starts=30, color_averaging=True,
+        )  # fmt: skip
+        assert main.run(["test", str(path), "--test_steps", "40"]) == 0
+        report = capsys.readouterr().out
+        assert said in report
+        assert ("--random_starts 30" in report) == ("Pong" in game)
 
 
 LEFT, STAY, RIGHT, BALL, PADDLE = 0, 1, 2, 255, 128

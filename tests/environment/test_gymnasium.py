@@ -253,23 +253,6 @@ def test_the_space_chooses_observation_network_and_settings(name: str, caplog: L
     assert make_network(config, games).predict(state).shape == (2, 3)
 
 
-def test_vectors_are_the_same_in_processes_and_with_a_watcher() -> None:
-    frames: list[Frame] = []
-    plain = game("CartPole-v1", count=2, observation="vector")
-    others = [
-        game("CartPole-v1", count=2, observation="vector", processes=2),
-        game("CartPole-v1", frames.append, count=2, observation="vector"),
-    ]
-    for environment in others:
-        assert environment.screen_shape == (4,)
-        assert np.array_equal(environment.reset().screens, (first := plain.reset().screens))
-        assert np.array_equal(act(environment, 1).screens, act(plain, 1).screens)
-        assert first.dtype == np.float32
-        environment.close()
-        plain = game("CartPole-v1", count=2, observation="vector")
-    assert [frame.picture.shape for frame in frames] == [(400, 600, 3)] * 2
-
-
 def at_step_2(good: Any, bad: Any) -> Callable[[int], Any]:
     return lambda t: bad if t == 2 else good
 

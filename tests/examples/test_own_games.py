@@ -113,19 +113,6 @@ def test_play_opens_an_environment_from_a_file(home: Path, monkeypatch: Patch, t
     assert "Games played: 1; scores: [0.0]" in said
 
 
-@pytest.mark.parametrize("file", ["games/count.py", "games/saved.py"])
-def test_processes_play_the_same_as_one_and_states_are_exchanged(home: Path, file: str) -> None:
-    with closing(open_own(3, 0, file)) as alone, closing(open_own(3, 2, file)) as shared:
-        assert shared.can_save == alone.can_save == ("saved" in file)
-        assert shown(play(alone, 6)) == shown(play(shared, 6))
-        state, actions = alone.get_state(), np.ones(3, np.int64)
-        shared.reset()
-        shared.set_state(state)
-        for _ in range(7 if alone.can_save else 1):
-            after, theirs = (one.step(actions) if one.can_save else one.reset() for one in (alone, shared))
-            assert shown([after]) == shown([theirs])
-
-
 def test_a_limit_of_steps_goes_on_after_a_resume(home: Path) -> None:
     limited = REGISTER.replace("=CountDown", "=CountDown, max_episode_steps=2")
     (home / "limited.py").write_text(COUNT_DOWN + STATE + limited)
@@ -195,31 +182,6 @@ def test_a_wide_picture_is_filmed(home: Path) -> None:
     assert (home / "videos" / "count_down_1.mov").stat().st_size > 0
 
 
-RULE = """
-import simple_dqn
-
-
-def zero(target, config, transitions, noise):
-    return 0 * transitions.rewards.reshape(-1, 1, 1)
-
-
-simple_dqn.register_target_rule("zero", zero)
-"""
-
-
-@pytest.mark.nightly
-def test_a_rule_of_one_s_own_is_compared_in_a_sweep(home: Path, capsys: Capsys) -> None:
-    (home / "rule.py").write_text(RULE)
-    flags = [word for word in SMALL if not word.startswith(("--backend", "--threads", "--random_seed"))]
-    (home / "games" / "other.py").write_text((COUNT_DOWN + REGISTER).replace("count_down", "other"))
-    run("sweep", "games/count.py", "games/other.py", "--seeds", "2", "--import", "rule.py", "--name", "zero",
-        "--compare", "max=", "zero=--target_rule zero", *flags)  # fmt: skip
-    for game in ("count_down", "other"):
-        names = {path.stem for path in (home / "results" / "sweep" / "zero").glob(f"{game}_*_seed*.csv")}
-        assert names == {f"{game}_{rule}_seed{seed}" for rule in ("max", "zero") for seed in (1, 2)}
-    assert "zero" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("game", "more", "environment", "name"), [
     ("games/count.py", {}, "gym", "count_down"), ("pong", {}, "ale", "pong"),
     ("roms/pong.rom", {}, "ale", "roms/pong.rom"), ("catch", {}, "catch", "catch"),
@@ -253,6 +215,7 @@ def test_it_may_import_what_lies_beside_it(home: Path) -> None:
     (home / "games" / "with_another.py").write_text(text)
     for processes in (0, 2):
         with closing(open_own(2, processes, "games/with_another.py")) as environment:
+            assert not environment.can_save
             assert max(step.rewards.max() for step in play(environment, 8)) == 3
 
 
@@ -266,51 +229,6 @@ def test_what_fails_in_it_is_one_line_with_its_place(home: Path) -> None:
     gymnasium.register("count_down", entry_point=lambda: None, kwargs={"file": sys.stderr})  # type: ignore
     with pytest.raises(UserError, match="sending count_down to a process failed"):
         own_code_of(EnvironmentConfig(environment="gym", game="count_down"))
-
-
-FILES = {
-    "none.py": "import gymnasium",
-    "two.py": COUNT_DOWN + REGISTER + REGISTER.replace("count_", "up_"),
-    "syntax.py": "class Half(:\n    pass\n",
-    "raises.py": "1 / 0\n",
-    "exits.py": "import sys\nsys.exit(3)\n",
-    "lacks.py": "import no_such_module\n",
-    "refuses.py": "import simple_dqn\nsimple_dqn.register_network('tiny', 5)\n",
-}
-WRONG = """
-train none.py => none.py registers no environment | gymnasium.register
-train two.py => registers count_down, up_down | --import two.py
-train pong --environment cath => cath | ale, gym, catch
-train games/count.py --repeat_action_probability 0.5 => --repeat_action_probability
-play games/none.py => cannot read
-train no.py => cannot read | no.py
-train Count-v1 => no environment 'Count-v1' | --import
-train no_such_module:Count-v1 => --import no_such_module | no such module
-train pong --import no.py => cannot read | no.py
-train pong --import gamez => no such module
-train pong --import= => --import '' | give a file
-train pong --import --epochs => --import '--epochs' | give a file
-train pong --import syntax.py => syntax.py, line 1
-train pong --import raises.py => raises.py, line 1 | ZeroDivisionError
-train pong --import exits.py => exits.py, line 2 | SystemExit
-train pong --import lacks.py => lacks.py | no_such_module
-train pong --import refuses.py => 5 is no network
-train pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
-plot x.csv --import raises.py => --import
-sweep pong --compare a= b=--import=raises.py => --import
-"""
-
-
-@pytest.mark.parametrize("line", WRONG.strip().splitlines())
-def test_what_is_wrong_is_one_line(home: Path, line: str, told: Told) -> None:
-    command, hints = line.split(" => ")
-    for name, text in FILES.items():
-        (home / name).write_text(text)
-    before = {path.name for path in home.iterdir()}
-    said = told(*command.split(), code=2).splitlines()
-    (complaint,) = [one for one in said if "simple-dqn" in one]
-    assert all(word in complaint for word in hints.split(" | ")), complaint
-    assert {path.name for path in home.iterdir()} - {"__pycache__", "snapshots"} == before
 
 
 def test_only_the_user_s_words_run_a_file(home: Path, told: Told) -> None:

@@ -1,14 +1,9 @@
 """The page, which is the oracle of `src/simple_dqn/`; the short examples, the notebook and the search."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,21 +20,20 @@ from examples.flappy_bird import FlappyBird
 from simple_dqn import main
 from simple_dqn.agent import Agent
 from simple_dqn.command_line import read
-from simple_dqn.config import BackendConfig, Config, MemoryConfig, NetworkConfig, words
+from simple_dqn.config import BackendConfig, Config, NetworkConfig, words
 from simple_dqn.dqn import TARGET_RULES, DeepQNetwork
 from simple_dqn.environment.interface import draws_of
-from simple_dqn.errors import UserError
+from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.optimizers import RMSProp
 from simple_dqn.presets import PRESETS
 from simple_dqn.random_streams import stream
-from simple_dqn.replay import ReplayMemory
-from simple_dqn.run import make_agent, make_environment, make_network
+from simple_dqn.run import make_run
 from simple_dqn.samplers import SAMPLERS
 from simple_dqn.schedules import SerialSchedule
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
-from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch, nightly
-from tests.replay_memory.test_replay import first_step
+from tests.command_line import CATCH, PROJECT, Capsys, Patch, Start, catch, nightly, python, watch
+from tests.replay_memory.test_samplers import feed, filled
 
 SETTINGS: dict[str, Any] = {  # with a ring that is written over
     "replay_size": 600, "random_steps": 400, "target_steps": 200, "exploration_decay_steps": 1000,
@@ -58,21 +52,17 @@ def _one_thread() -> Iterator[None]:
 def train_package(game: str, steps: int) -> tuple[Agent, list[tuple[int, float]], list[np.ndarray]]:
     """Return an agent after `steps` steps, its actions and rewards, and the TD errors of each update."""
     flags = {**PRESETS["nature"], **SETTINGS, "game": game, "backend": "cpu", "threads": 1}
-    config, played = Config.from_flags(flags), list[tuple[int, float]]()
-    listener: Any = SimpleNamespace(on_train=lambda _: None)
-    listener.on_step = lambda step, _: played.append((step.actions[0], step.rewards[0]))
-    environment = make_environment(config, training=True)
-    network = make_network(config, environment)
-    agent = make_agent(config, environment, network, listener)
-    errors: list[np.ndarray] = []
-    take = network.take_outcomes
+    config, played, errors = Config.from_flags(flags), list[tuple[int, float]](), list[np.ndarray]()
+    agent = make_run(config, Interrupt()).agent
+    watch(agent._statistics, "on_step", lambda step, _: played.append((step.actions[0], step.rewards[0])))
+    take = agent.network.take_outcomes
 
     def watched() -> Any:
         outcomes = take()
         errors.extend(outcome.errors for outcome in outcomes)
         return outcomes
 
-    network.take_outcomes = watched  # type: ignore[method-assign]
+    agent.network.take_outcomes = watched  # type: ignore[method-assign]
     schedule = SerialSchedule()
     schedule.start(agent)
     for loop in (schedule.fill(agent, config.run.random_steps, 1.0), schedule.train(agent, steps)):
@@ -103,21 +93,22 @@ def test_the_page_and_the_package_are_equal_bit_for_bit(game: str, steps: int) -
     assert page.memory.terminals.any()
 
 
-def test_the_plain_optimizer_of_the_page_is_that_of_the_package() -> None:
+@pytest.mark.parametrize("decay_rate", [0.95, 0.0, 1.0])
+def test_the_plain_optimizer_of_the_page_is_that_of_the_package(decay_rate: float) -> None:
     """Neon's formula as the page has it, and as the package computes it by Adagrad."""
     rng = np.random.default_rng(0)
     shapes: Sequence[tuple[int, ...]] = [(32, 4, 8, 8), (32,), (512, 64), (6, 512)]
     first = [rng.uniform(-0.1, 0.1, shape) for shape in shapes]
-    plain, fused = ([nn.Parameter(torch.tensor(values).float()) for values in first] for _ in range(2))
-    optimizers = dqn.RMSProp(plain, 0.00025, 0.95), RMSProp(fused, 0.00025, 0.95)
+    plain, fused = ([nn.Parameter(torch.tensor(values)) for values in first] for _ in range(2))
+    optimizers = dqn.RMSProp(plain, 0.00025, decay_rate), RMSProp(fused, 0.00025, decay_rate)
     for _ in range(50):
         for index, shape in enumerate(shapes):
-            gradient = torch.from_numpy(rng.normal(0, 10.0 ** -rng.integers(1, 6), shape)).float()
+            gradient = torch.from_numpy(rng.normal(0, 10.0 ** -rng.integers(1, 6), shape))
             plain[index].grad, fused[index].grad = gradient.clone(), gradient.clone()
         for optimizer in optimizers:
             optimizer.step()
     for ours, theirs in zip(plain, fused, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
 
 
 FEW = "pong --test_games 1 --replay_size 500 --epochs 1"
@@ -203,42 +194,26 @@ def test_a_file_of_weights_runs_no_code(monkeypatch: Patch, tmp_path: Path) -> N
 CHANGES = {"combined_replay.py": "--sampler=combined", "expected_sarsa.py": "--target_rule=expected_sarsa"}
 
 
-def memory_of(monkeypatch: Patch, games: int) -> ReplayMemory:
-    monkeypatch.setitem(SAMPLERS, "uniform", Combined)
-    config = MemoryConfig(replay_size=20 * games, history_length=2)
-    return ReplayMemory(config, games, (8, 8), 0.99, np.random.default_rng(0))
-
-
-def add(memory: ReplayMemory, games: int, number: int, *starts: int) -> None:
-    """Let `memory` take in a step whose screens and actions tell its `number` and the game."""
-    actions = number * games + np.arange(games)
-    step = first_step(np.broadcast_to(actions.astype(np.uint8)[:, None, None], (games, 8, 8)))
-    step.starts[:] = np.isin(np.arange(games), starts)
-    memory.add(replace(step, actions=actions))
-
-
 @pytest.mark.parametrize("games", [1, 3])
 def test_combined_replay_always_draws_the_latest(monkeypatch: Patch, games: int) -> None:
-    memory = memory_of(monkeypatch, games)
-    drawn: set[int] = set()
-    for number in range(50):
-        add(memory, games, number)
-        if memory.ready:
-            minibatch = memory.sample(8)
-            latest = number * games + np.arange(games)
-            assert (minibatch.actions[:games] == latest).all()
-            assert (minibatch.poststates[:games, -1, 0, 0] == latest).all()
-            assert (minibatch.weights == 1).all()
-            drawn |= set(minibatch.actions[games:].tolist())
+    monkeypatch.setitem(SAMPLERS, "uniform", Combined)
+    memory, drawn = filled(np.zeros((2, games), np.bool_)), set[int]()
+    for number in range(2, 50):
+        feed(memory, np.zeros((1, games), np.bool_), number)
+        minibatch = memory.sample(8)
+        assert (minibatch.actions[:games] == number * games + np.arange(games)).all()
+        assert (minibatch.poststates[:games, -1] == number).all()
+        assert (minibatch.weights == 1).all()
+        drawn |= set(minibatch.actions[games:].tolist())
     assert len(drawn) > 40  # the others are drawn from all that is held
     assert len(memory.sample(1).actions) == 1
 
 
 def test_combined_replay_draws_no_first_screen_of_a_game(monkeypatch: Patch) -> None:
-    memory = memory_of(monkeypatch, 2)
-    for number in range(10):
-        add(memory, 2, number)
-    add(memory, 2, 10, 0)
+    monkeypatch.setitem(SAMPLERS, "uniform", Combined)
+    starts = np.zeros((11, 2), np.bool_)
+    starts[10, 0] = True
+    memory = filled(starts)
     for _ in range(20):
         actions = memory.sample(8).actions
         assert actions[0] == 21
@@ -301,11 +276,7 @@ def test_the_notebook_runs_without_jupyter(tmp_path: Path) -> None:
         (tmp_path / "src" / package).symlink_to(PROJECT / "src" / package)
     (tmp_path / "snapshots" / "trained").symlink_to(PROJECT / "snapshots" / "trained")
     (tmp_path / "examples").mkdir()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SIMPLE_DQN")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path / "examples",
-        env=environment | {"MPLBACKEND": "agg"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python("-c", code, cwd=tmp_path / "examples", PYTHONPATH="", MPLBACKEND="agg")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("breakout ('NOOP', 'FIRE', 'RIGHT', 'LEFT')\n")
     assert done.stdout.endswith("\nsarsa\n")

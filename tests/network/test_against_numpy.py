@@ -240,6 +240,7 @@ def test_an_update(case: str) -> None:
     network.update(network.prepare(batch))
     (outcome,) = network.take_outcomes()
     assert outcome.loss == pytest.approx(loss, rel=0, abs=1e-10)
+    np.testing.assert_array_equal(outcome.numbers, batch.numbers)
     assert outcome.errors.dtype == np.float32
     np.testing.assert_allclose(outcome.errors, errors, rtol=0, atol=1e-6)
     check_gradients(before, network.get_state(), lambda: loss_and_errors()[0])

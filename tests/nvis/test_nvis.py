@@ -306,20 +306,14 @@ def test_long_games_and_silent_networks(network: DeepQNetwork, noise: PlayedGame
         network.set_weights(weights)
 
 
-@pytest.fixture
-def home(home: Path) -> Path:
-    concurrent = {"workers": 4, "processes": 2, "concurrent": True, "target_steps": 40}
-    save(home / "catch_3.pkl", game="catch", environment="catch", **concurrent)
-    return home
-
-
 def nvis(*words: str) -> int:
     flags = ["--backend", "cpu", "--random_seed", "3", "--log_level", "ERROR", "--visualization_filters", "1"]
     return main.run(["nvis", *words, *flags])
 
 
 def test_the_page_is_in_results_under_the_name_of_the_run(home: Path, capsys: Capsys) -> None:
-    (home / "catch_3.pkl").rename(home / "catch_long_3.pkl")
+    concurrent = {"workers": 4, "processes": 2, "concurrent": True, "target_steps": 40}
+    save(home / "catch_long_3.pkl", game="catch", environment="catch", **concurrent)
     assert nvis("catch_long_3.pkl") == 0
     page = home / "results" / "catch_long.html"
     assert str(page) in capsys.readouterr().out

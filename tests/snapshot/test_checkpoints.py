@@ -91,8 +91,7 @@ def test_training_goes_on_while_the_disk_is_busy(saver: Saver, clock: Clock) -> 
     assert not saver.is_due(0, 0)
     gate.set()
     assert number_and_rows_of_newest(saver)[0] == 1
-    saved = next(CheckpointFolder(saver.folder).usable(), None)
-    assert saved is not None
+    saved = next(CheckpointFolder(saver.folder).usable())
     assert saved.run["nested"]["array"].tolist() == [0, 0, 0]
     assert saver.is_due(0, 0)
 
@@ -119,8 +118,7 @@ def test_the_one_before_a_damaged_checkpoint_is_used(
     path.write_bytes(damage(path.read_bytes())) if damage else path.unlink()
     assert number_and_rows_of_newest(saver) == (1, [4, 5, 6, 7, 8, 9])
     # A run that continues from it leaves it until the next one is written.
-    saved = next(CheckpointFolder(saver.folder).usable(), None)
-    assert saved is not None
+    saved = next(CheckpointFolder(saver.folder).usable())
     again = Saver(tmp_path / "pong", "pong", 6, Config())
     again.resume(saved)
     play(again, 10, 15)
@@ -227,8 +225,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def resumed(trained: Path) -> Iterator[tuple[Run, CheckpointState]]:
-    saved = next(CheckpointFolder(trained / FOLDER).usable(), None)
-    assert saved is not None
+    saved = next(CheckpointFolder(trained / FOLDER).usable())
     with closing(make_run(Config.from_flags({**recorded(saved.run), "csv_file": None}), Interrupt())) as run:
         yield run, run.get_state(games=False)
 

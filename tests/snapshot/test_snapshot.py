@@ -216,9 +216,6 @@ def test_files_that_unfold_hide_or_hold_objects(path: Path, monkeypatch: Patch) 
     with zipfile.ZipFile(path, "a") as file:
         file.comment = b"words"
     assert "cut off or damaged" in refused(path)
-    for size in (4, 30, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:size])
-        assert refused(path).endswith("(it is cut off or damaged): copy or download it again")
     path.write_bytes(whole)
     os.truncate(path, MOST_BYTES + 1)
     assert "134,217,729 bytes" in refused(path)

@@ -64,7 +64,7 @@ def clone(home: Path) -> Path:
 
 def as_run(command: Command) -> list[str]:
     """Return the words to run for `command`; nothing, if it is not to be run."""
-    verb, words = command.verb, command.arguments
+    verb, words = command.verb, [*command.arguments]
     if verb not in VERBS or any(map(is_placeholder, words)):
         return []
     if not words and verb != "doctor":

@@ -93,6 +93,9 @@ def test_flags_and_files_reach_the_runs(begun: list[list[SweepRun]], told: Told,
     arguments = run.job[0]
     assert {"--tensorboard=true", "--epochs=3"} <= {*arguments}
     assert not [word for word in arguments if word.startswith("--environment")]
+    rule = PROJECT / "examples" / "combined_replay.py"
+    told("sweep", "pong", "--import", str(rule), "--sampler", "combined", "--name", "own")
+    assert {f"--import={rule}", "--sampler=combined"} <= {*begun[1][0].job[0]}
     for word, shared in (("hf://me/it", "hf://me/it"), ("it.pkl", str(Path("it.pkl").absolute()))):
         assert sweep._shared({"load_weights": word}) == {"load_weights": shared}
 
@@ -291,6 +294,15 @@ def test_a_run_that_fails_is_given_up(make_run: Make, monkeypatch: Patch) -> Non
     assert [attempts.count(run.name) for run in runs] == [3, 3, 1, 10]
     assert SweepRun("pong", "", 3, runs[0].log.parent, runs[0].prefix.parent).state == "done"
     run_all(runs, 2, lambda *_: pytest.fail("started"), lambda: None)  # neither the failed nor the done
+
+
+@pytest.mark.usefixtures("home")
+def test_a_sweep_whose_runs_failed_is_a_failure(told: Told, monkeypatch: Patch) -> None:
+    def fail(runs: list[SweepRun], *_: object) -> None:
+        runs[1].state, runs[1].reason = "failed", "no ROM"
+
+    monkeypatch.setattr(sweep, "run_all", fail)
+    assert "1 of 2 runs failed, such as pong_seed2: no ROM" in told("sweep", "pong", "--seeds", "2", code=2)
 
 
 Games = list[list[float]]

@@ -14,20 +14,20 @@ import pytest
 from numpy.typing import NDArray
 
 from simple_dqn import schedules
-from simple_dqn.agent import Agent, Player
+from simple_dqn.agent import Agent
 from simple_dqn.config import Config, MemoryConfig
 from simple_dqn.dqn import UpdateOutcome, lambda_returns
 from simple_dqn.errors import Interrupt, UserError
-from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import Saver, Snapshot
-from simple_dqn.types import Actions, Ids, Minibatch, QValues, States, Step
+from simple_dqn.types import Ids
 from tests.command_line import CATCH, Patch, watch
 from tests.network.updates import assert_same
 from tests.replay_memory.test_replay import contents, first_step
 
+Values: TypeAlias = NDArray[np.float32]
 SETTINGS: dict[str, Any] = {
     **CATCH, "game": "catch", "environment": "catch", "replay_size": 400, "random_steps": 96,
     "train_steps": 96, "batch_size": 8, "target_steps": 48, "exploration_decay_steps": 200,
@@ -97,47 +97,54 @@ LEARN = ["step"] * 4 + ["update"]
     ({"train_frequency": 2, "train_repeat": 3, "target_steps": 0}, 4, (["step"] * 2 + ["update"] * 3) * 2),
 ], ids=str)  # fmt: skip
 def test_the_serial_loop(settings: dict[str, Any], steps: int, expected: list[str]) -> None:
-    agent, tape, listener = make(**settings)
+    (agent, tape), losses = make(**settings), list[float]()
+    watch(agent._statistics, "on_train", losses.append)
     assert list(SerialSchedule().train(agent, steps)) == [1] * steps
     assert tape == expected
     agent.report_losses()
-    assert listener.losses == [8.0] * tape.count("update")
+    assert len(losses) == tape.count("update")
     assert agent.total_train_steps == steps
 
 
-def test_a_memory_with_priorities_hears_of_the_errors_of_each_update() -> None:
-    agent, tape, listener = make(train_frequency=2, train_repeat=2, memory={"sampler": "prioritized"})
-    samples: list[int] = []
+def test_a_memory_with_priorities_hears_of_the_errors_of_each_update(monkeypatch: Patch) -> None:
+    agent, tape = make(train_frequency=2, train_repeat=2, sampler="prioritized")
+    samples, outcomes, take = list[int](), list[UpdateOutcome](), agent.network.take_outcomes
 
-    def heard(numbers: Any, errors: Any) -> None:
-        tape.append("errors")
-        np.testing.assert_array_equal(errors, agent.network.updates + numbers % 7)
+    def taken() -> list[UpdateOutcome]:
+        outcomes.extend(found := take())
+        return found
 
+    def heard(numbers: Ids, errors: Values) -> None:
+        np.testing.assert_array_equal(numbers, outcomes[-1].numbers)
+        np.testing.assert_array_equal(errors, outcomes[-1].errors)
+
+    monkeypatch.setattr(agent.network, "take_outcomes", taken)
     watch(agent.memory, "update_priorities", heard)
     watch(agent.memory, "sample", lambda _size, steps: samples.append(steps))
     list(SerialSchedule().train(agent, 4))
     assert tape == (["step"] * 2 + ["update", "errors"] * 2) * 2
     assert samples == [2, 2, 4, 4]
-    assert listener.losses == [8.0] * 4
 
 
 def test_exploration_falls_linearly_and_from_game_to_game() -> None:
-    agent, tape, listener = make(exploration_rate_end=0.2, exploration_decay_steps=8)
+    (agent, tape), rates = make(exploration_rate_end=0.2, exploration_decay_steps=8), list[float]()
+    watch(agent._statistics, "on_step", lambda _step, rate: rates.append(rate))
     list(SerialSchedule().fill(agent, 20))
     assert set(tape) == {"step"}
     assert agent.total_train_steps == 0
     list(SerialSchedule().train(agent, 12))
-    assert listener.rates == pytest.approx([1.0] * 20 + [1.0 - 0.1 * step for step in range(8)] + [0.2] * 4)
+    assert rates == pytest.approx([1.0] * 20 + [1.0 - 0.1 * step for step in range(8)] + [0.2] * 4)
     same: dict[str, Any] = {"exploration_rate_start": 0.4, "exploration_rate_end": 0.4}
-    agent, _, listener = make(5, **same, exploration_spread=7, train_frequency=1000)
+    agent, _ = make(5, **same, exploration_spread=7, train_frequency=1000)
     expected = [0.4 ** (1 + 7 * game / 4) for game in range(5)]  # Horgan et al. 2018, section 4.1
     assert agent.exploration_rates() == pytest.approx(expected)
-    states = np.zeros((5, 4, 4, 4), np.uint8)
-    taken = np.stack([agent.player.choose(expected, states=states) for _ in range(4000)])
-    others = np.mean(taken != 1, axis=0)  # the best action is 1 of 3
+    qvalues = agent.player.predict()
+    taken = np.stack([agent.player.choose(agent.exploration_rates(), qvalues) for _ in range(4000)])
+    others = np.mean(taken != qvalues.argmax(axis=1), axis=0)  # the best of 3 actions is random, too
     assert others == pytest.approx(np.array(expected) * 2 / 3, abs=0.03)
+    watch(agent._statistics, "on_step", lambda _step, rate: rates.append(rate))
     list(SerialSchedule().train(agent, 5))
-    assert listener.rates == pytest.approx([np.mean(expected)])
+    assert rates[-1] == pytest.approx(np.mean(expected))
     assert list(make(1, **same, exploration_spread=7)[0].exploration_rates()) == [0.4]  # a game alone
     assert list(make(3, **same)[0].exploration_rates()) == [0.4] * 3
 
@@ -185,7 +192,7 @@ class BrokenError(Exception):
     (OverlappedSchedule, "step"),
 ], ids=str)  # fmt: skip
 def test_an_error_in_one_thread_ends_all(schedule: type[SerialSchedule], part: str, at: int) -> None:
-    agent, _, _ = make(target_steps=16, train_frequency=4)
+    agent, _ = make(target_steps=16)
     calls: list[int] = []
 
     def break_at(*_: Any) -> None:
@@ -200,7 +207,7 @@ def test_an_error_in_one_thread_ends_all(schedule: type[SerialSchedule], part: s
 
 
 def test_a_thread_that_failed_ends_the_period_of_the_others() -> None:
-    agent, tape, _ = make(target_steps=16, train_frequency=4)
+    agent, tape = make(target_steps=16)
     assert schedules.play_period(agent, lambda: True) == []
     failed: Future[Any] = Future()
     failed.set_exception(BrokenError())
@@ -213,7 +220,7 @@ def test_a_thread_that_failed_ends_the_period_of_the_others() -> None:
     (SerialSchedule, 4), (ConcurrentSchedule, 8), (OverlappedSchedule, 256),
 ], ids=str)  # fmt: skip
 def test_a_stop_leaves_no_thread(schedule: type[SerialSchedule], safe_point: int) -> None:
-    agent, tape, _ = make(4, target_steps=8, train_frequency=4)
+    agent, tape = make(4, target_steps=8)
     before, made = agent.memory.count, []
     for steps in schedule().train(agent, 4000):
         made.append(steps)
@@ -228,10 +235,8 @@ def test_an_overlapped_update_lags_one_round(monkeypatch: Patch) -> None:
     """With one thread the player's part of a round comes first, then the trainer's."""
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 12)
-    memory = {"sampler": "prioritized"}
-    agent, tape, _ = make(4, memory, schedule="overlapped", target_steps=8, train_frequency=4)
+    agent, tape = make(4, sampler="prioritized", target_steps=8)
     samples: list[int] = []
-    watch(agent.memory, "update_priorities", lambda *_: tape.append("errors"))
     watch(agent.memory, "sample", lambda _size, steps: samples.append(steps))
     for steps in OverlappedSchedule().train(agent, 24):
         tape.append(steps)
@@ -242,81 +247,18 @@ def test_an_overlapped_update_lags_one_round(monkeypatch: Patch) -> None:
     assert samples == [4, 8, 12, 16, 20, 24]
 
 
-class TapedEnvironment:
-    screen_shape, actions, name, device = (4, 4), 3, "taped", None
-
-    def __init__(self, games: int, tape: list[Any]) -> None:
-        self.games, self.tape = games, tape
-
-    def reset(self) -> Step:
-        return first_step(np.zeros((self.games, 4, 4), np.uint8))
-
-    def step(self, actions: Actions) -> Step:
-        self.tape.append("step")
-        step = first_step(np.full((self.games, 4, 4), len(self.tape) % 256, np.uint8))
-        step.starts[:], step.actions[:] = False, actions
-        return step
-
-
-class TapedNetwork:
-    def __init__(self, tape: list[Any]) -> None:
-        self.tape, self.updates = tape, 0
-        self.outcomes: list[UpdateOutcome] = []
-
-    def predict(self, states: States, **_whose: bool) -> QValues:
-        return np.tile(np.array([0, 2, 1], np.float32), (len(states), 1))
-
-    def use_one_thread(self) -> None:
-        pass
-
-    def prepare(self, minibatch: Minibatch) -> Ids:
-        return minibatch.numbers
-
-    def update(self, batch: Ids) -> None:
-        self.tape.append("update")
-        self.updates += 1
-        errors = (self.updates + batch % 7).astype(np.float32)
-        self.outcomes.append(UpdateOutcome(float(len(batch)), errors, batch))
-
-    def take_outcomes(self) -> list[UpdateOutcome]:
-        outcomes, self.outcomes = self.outcomes, []
-        return outcomes
-
-    def update_target_network(self) -> None:
-        self.tape.append("copy")
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.rates, self.losses = list[float](), list[float]()
-        self.on_train = self.losses.append
-
-    def on_step(self, _step: Step, exploration_rate: float) -> None:
-        self.rates.append(exploration_rate)
-
-
-def make(
-    games: int = 1, memory: dict[str, Any] | None = None, **settings: Any
-) -> tuple[Any, list[Any], Listener]:
-    """Return an agent that has stored 8 steps of each game, its empty tape, and its listener."""
-    tape: list[Any] = []
-    listener: Any = Listener()
-    environment: Any = TapedEnvironment(games, tape)
-    network: Any = TapedNetwork(tape)
-    memory_config = Config.from_flags({"replay_size": 500, **(memory or {})}).memory
-    remembered = ReplayMemory(memory_config, games, (4, 4), 0.99, stream(0, "sampling"))
-    config = Config.from_flags(settings).agent
-    player = Player(environment, network.predict, 4, stream(0, "exploration"))
-    agent = Agent(player, remembered, network, config, 8, listener)
-    schedule = SerialSchedule()
+def make(games: int = 1, **flags: Any) -> tuple[Agent, list[Any]]:
+    """Return an agent that has stored 8 steps of each game of Catch, and the empty tape of its calls."""
+    agent = make_run(Config.from_flags({**SETTINGS, "workers": games, **flags}), Interrupt()).agent
+    schedule, tape = SerialSchedule(), list[Any]()
     schedule.start(agent)
     list(schedule.fill(agent, 8 * games, 1.0))
-    tape.clear()
-    listener.rates.clear()
-    return agent, tape, listener
-
-
-Values: TypeAlias = NDArray[np.float32]
+    for owner, name, word in (
+        (agent.player.environment, "step", "step"), (agent.network, "update", "update"),
+        (agent.network, "update_target_network", "copy"), (agent.memory, "update_priorities", "errors"),
+    ):  # fmt: skip
+        watch(owner, name, lambda *_, word=word: tape.append(word))
+    return agent, tape
 
 
 class Rollout(NamedTuple):

@@ -38,7 +38,7 @@ from simple_dqn.watch.viewer import (
     Speaker,
     Viewer,
 )
-from tests.command_line import PROJECT, Capsys, Clock, Patch, Told
+from tests.command_line import PROJECT, Capsys, Clock, Patch
 from tests.watch.test_record import save
 
 PATIENCE = 60  # seconds
@@ -382,14 +382,6 @@ def test_a_terminal_without_colors_is_one_line(terminal: Terminal) -> None:
     assert terminal.end() == 2
     assert "shows no colors" in terminal.output.strip().splitlines()[-1]
     assert termios.tcgetattr(terminal.slave) == terminal.before
-
-
-@pytest.mark.usefixtures("home")
-def test_what_cannot_be_played_is_one_line(monkeypatch: Patch, told: Told) -> None:
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
-        monkeypatch.delenv(name, raising=False)
-    for flags, words in (([], "not a terminal"), (["--display", "window"], "there is no display")):
-        assert words in told("play", "roms/pong.rom", *flags, code=2).splitlines()[-1]
 
 
 def test_no_sound_device_is_one_line(tmp_path: Path, monkeypatch: Patch, capfd: Capsys) -> None:
