@@ -109,12 +109,12 @@ plot curve.csv --fields average_reward --png_file breakout_1.pkl => it is a file
 snapshot export pong_1.pkl --safetensors breakout_1.pkl => breakout_1.pkl
 test pong_1.pkl --json / => cannot write /: / is a folder | --json
 resume pong_1.pkl --play_games 3 => --play_games is not for a training: use
-sweep pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
-train pong --config hub.yaml => a settings file chooses no address: give --load_weights hf://stranger/repo
-train pong --csv_file pong_1.pkl => cannot write pong_1.pkl: it is no CSV of statistics
+sweep pong --config hub.yaml => a settings file cannot choose an address: give --load_weights hf://stranger/repo
+train pong --config hub.yaml => a settings file cannot choose an address: give --load_weights hf://stranger/repo
+train pong --csv_file pong_1.pkl => cannot write pong_1.pkl: it is not a CSV of statistics
 train pong --record_sound_filename not_a_rom.bin --processes 1 => cannot write not_a_rom.bin
 record pong_1.pkl --emulator warp => --emulator warp has no colors
-train pong --workers=-- => argument --workers: '--' is no value
+train pong --workers=-- => argument --workers: '--' is not a value
 resume pong_1.pkl --save_weights_prefix none => a run continues as pong
 sweep catch --gpus_per_run 1e-300 => --gpus_per_run 1e-300 is below 0.01
 train pong --config wide.yaml => wide.yaml
@@ -130,7 +130,7 @@ sweep catch Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
 train cartpool => an id like CartPole-v1
 train hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong trains it further
 sweep hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong
-train pong --csv_file services.csv => cannot write services.yaml: it is no file of settings
+train pong --csv_file services.csv => cannot write services.yaml: it is not a settings file
 train pong --save_weights_prefix . => --save_weights_prefix . is a folder
 train pong --load_weights missing_3.pkl => missing_3.pkl does not exist
 train pong --screen_width 8 => screen

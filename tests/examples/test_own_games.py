@@ -294,7 +294,7 @@ train pong --import syntax.py => syntax.py, line 1
 train pong --import raises.py => raises.py, line 1 | ZeroDivisionError
 train pong --import exits.py => exits.py, line 2 | SystemExit
 train pong --import lacks.py => lacks.py | no_such_module
-train pong --import refuses.py => 5 is no network
+train pong --import refuses.py => 5 is not a network
 train pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
 plot x.csv --import raises.py => --import
 sweep pong --compare a= b=--import=raises.py => --import

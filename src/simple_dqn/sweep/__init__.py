@@ -176,7 +176,7 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the flags of a setting, `NAME=FLAGS`."""
     name, equals, line = word.partition("=")
     if not (equals and re.fullmatch(r"\w[\w.-]*", name)):
-        raise argparse.ArgumentTypeError(f"{word!r} is no setting: give NAME=FLAGS")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a setting: give NAME=FLAGS")
     parser = command_line.parser_of_settings("", "")  # of no program: the message is part of another's
     parser.add_presets(file=False)
     if "--import" in line:

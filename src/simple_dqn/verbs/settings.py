@@ -106,7 +106,9 @@ def preset(given: dict[str, Any]) -> dict[str, Any]:
 def check_file(file: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise UserError if a settings `file` chooses an address of the Hub, and no flag `given` replaces it."""
     if "load_weights" not in given and str(file.get("load_weights")).startswith("hf:"):
-        raise UserError(f"a settings file chooses no address: give --load_weights {file['load_weights']}")
+        raise UserError(
+            f"a settings file cannot choose an address: give --load_weights {file['load_weights']}"
+        )
 
 
 def merged(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

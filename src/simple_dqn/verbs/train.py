@@ -71,7 +71,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     file = flags.pop("config", {})
     check_file(file, flags)
     if "cluster" not in flags and file.get("cluster", "none") not in LOCAL_CLUSTERS:
-        raise UserError(f"a settings file chooses no address: give --cluster {file['cluster']}")
+        raise UserError(f"a settings file cannot choose an address: give --cluster {file['cluster']}")
     given = merged(file if "game" in flags else with_kind(file), named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
@@ -186,7 +186,7 @@ class SettingsWriter(Writer):
         self._path, self._renew = csv.with_suffix(".yaml"), empty or (renew and preset is None)
         if kind_of(self._path):
             starts = tuple(f"{key}:".encode() for key in command_line.KEYS)
-            check_target(self._path, "--csv_file", starts, "it is no file of settings")
+            check_target(self._path, "--csv_file", starts, "it is not a settings file")
             if preset is None:
                 with suppress(UserError):
                     preset = command_line.read(str(self._path)).get("preset")
@@ -215,7 +215,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
     others = [flags.get(name) or "" for name in UNRECORDED if not isinstance(flags.get(name), bool)]
     texts = (*settings.values(), *others)
     if wrong := [one for one in texts if not isinstance(one, str) or NO_TEXT.search(one)]:
-        raise ValueError(f"its setting {wrong[0]!r} is no text")
+        raise ValueError(f"its setting {wrong[0]!r} is not text")
     settings |= checked_settings(flags, {*settings, *UNRECORDED})
     config = Config.from_flags(settings)
     if not (run["statistics"]["tally"] and "environment" in settings) or config.run.random_seed is None:
@@ -304,7 +304,7 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
             raise UserError(f"the run was started with {change}: {remedy}")
         logger.info("From now on --%s is %s instead of %s", name, as_word(settings[name]), as_word(was[name]))
     if cluster not in (*LOCAL_CLUSTERS, given.get("cluster")):
-        raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
+        raise UserError(f"a checkpoint cannot choose an address: give --cluster {cluster}, where the run was")
 
 
 def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
