@@ -27,7 +27,7 @@ from simple_dqn.statistics.writers import start_log
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Report
 from simple_dqn.sweep.pool import Member, SweepRun, Work, local_pool, ray_pool, run_all
 from simple_dqn.verbs.play import LABEL, LABEL_RULE, check_weights
-from simple_dqn.verbs.settings import check_file, merged, parser_for, preset_of, resolve, settle
+from simple_dqn.verbs.settings import check_file, merged, name_of_preset, parser_for, resolve, settle
 
 MOST = 10_000  # seeds or processors
 SHORT = 5000  # steps of the training that measures the speed
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     settings, games, configs = _planned(given)
     if given.get("print_config"):
         shown = configs[:: len(games)]
-        presets = map(preset_of, settings.values(), shown)
+        presets = map(name_of_preset, settings.values(), shown)
         print("\n---\n".join(map(command_line.listing, shown, presets)))
         return
     start_log(configs[0].run.log_level)
