@@ -228,7 +228,7 @@ def _flag_words(flags: Mapping[str, Any]) -> list[str]:
 
 
 def _word(name: str, value: object) -> str:
-    """Return `value`, a word or a path that is no flag, as a word of a command line."""
+    """Return `value`, a word or a path, not a flag, as a word of a command line."""
     word = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(word, str) or not word or word.startswith("-"):
         raise UserError(f"{name} is {value!r}: give a word or a path, such as 'pong'")
@@ -433,7 +433,7 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
     from simple_dqn.networks import NETWORKS, NetworkSpec
 
     if not isinstance(spec, NetworkSpec):
-        raise UserError(f"{spec!r} is no network: give a simple_dqn.networks.NetworkSpec (docs/api.md)")
+        raise UserError(f"{spec!r} is not a network: give a simple_dqn.networks.NetworkSpec (docs/api.md)")
     register("network", name, spec, NETWORKS)
 
 
@@ -443,7 +443,7 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
     `rule` returns the targets [B, 1, N] of transitions; a known name is replaced.
 
     Raises:
-        UserError: The name is not valid, or `rule` is no function (target, config, transitions, noise).
+        UserError: The name is not valid, or `rule` is not a function (target, config, transitions, noise).
 
     Example:
         >>> simple_dqn.register_target_rule("sarsa", of_policy)
@@ -461,14 +461,14 @@ def register_sampler(name: str, sampler: type[Uniform]) -> None:
     It receives TD errors if its `uses_errors` is true; a known name is replaced.
 
     Raises:
-        UserError: The name is not valid, or `sampler` is no subclass of `simple_dqn.samplers.Uniform`.
+        UserError: The name is not valid, or `sampler` is not a subclass of `simple_dqn.samplers.Uniform`.
 
     Example:
         >>> simple_dqn.register_sampler("combined", Combined)
     """
     contract = "give a subclass of simple_dqn.samplers.Uniform"
     if not (isinstance(sampler, type) and issubclass(sampler, Uniform)):
-        raise UserError(f"{sampler!r} is no sampler: {contract}")
+        raise UserError(f"{sampler!r} is not a sampler: {contract}")
     check_call(sampler, "ring, config", contract)
     check_call(sampler.draw, "self, count, steps, rng", contract)
     check_call(sampler.set_errors, "self, numbers, errors", contract)
@@ -490,5 +490,5 @@ def register_track(name: str, make: Callable[[Path, Mapping[str, Any], bool], Wr
     contract = "give a function (path, settings, resumed) that returns a simple_dqn.statistics.Writer"
     check_call(make, "path, settings, resumed", contract)
     if isinstance(make, type) and not issubclass(make, Writer):
-        raise UserError(f"{make.__qualname__} is no Writer: {contract}")
+        raise UserError(f"{make.__qualname__} is not a Writer: {contract}")
     register("track", name, make, TRACKERS)

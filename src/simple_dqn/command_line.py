@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
             if NO_TEXT.search(word):
                 raise UserError(f"argument '{word}' is not UTF-8 text: rename that file or type it again")
             if word.endswith("=--"):  # of which argparse makes an empty list
-                self.error(f"argument {word[:-3]}: '--' is no value")
+                self.error(f"argument {word[:-3]}: '--' is not a value")
         self._negative_number_matcher = NEGATIVE  # argparse takes -1e-3 and -inf for flags
         end = [*arguments, "--"].index("--")  # after which nothing is a flag
         words = [f"-{word}" if ONE_DASH.match(word) else word for word in arguments[:end]]

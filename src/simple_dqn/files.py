@@ -135,13 +135,13 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
 def check_target(
     path: Path, flag: str = "", starts: tuple[bytes, ...] = (), wrong: str = "it is a file of another kind"
 ) -> None:
-    """Raise UserError if `path`, which `flag` named, is no file and cannot become one.
+    """Raise UserError if `path`, which `flag` named, is not a file and cannot become one.
 
     A file there must be empty or begin with one of `starts`, else it is `wrong`: a report does not replace a
     snapshot or a ROM, and no run renames them.
     """
     above = next((one for one in path.absolute().parents if kind_of(one)), path)  # `/` has no parents
-    reason = "" if kind_of(above) == "folder" else f"{above} is no folder"
+    reason = "" if kind_of(above) == "folder" else f"{above} is not a folder"
     if kind_of(path) not in ("file", ""):
         reason = f"{path} is a folder, a device or a pipe"
     elif starts and kind_of(path) and not _begins(path, starts):

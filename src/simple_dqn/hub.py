@@ -32,7 +32,7 @@ def local(word: str | os.PathLike[str]) -> Path:
         return Path(address)
     match = ADDRESS.fullmatch(address)
     if not match or ".." in address:
-        raise UserError(f"{address} is no address: give hf://USER/REPO or hf://USER/REPO/FILE.pkl")
+        raise UserError(f"{address} is not an address: give hf://USER/REPO or hf://USER/REPO/FILE.pkl")
     with _hub(address) as hub:
         info = hub.HfApi().model_info(match["repo"], files_metadata=True)
         sizes = {one.rfilename: one.size for one in info.siblings if re.fullmatch(FILE, one.rfilename)}
@@ -59,7 +59,7 @@ def check_repo(repo: str) -> None:
     """Raise UserError unless `repo` is USER/REPO, and huggingface_hub installed."""
     require_extra("hub", "--push")
     if not re.fullmatch(REPO, repo, re.ASCII) or ".." in repo:
-        raise UserError(f"--push {repo!r} is no repository: give USER/REPO")
+        raise UserError(f"--push {repo!r} is not a repository: give USER/REPO")
 
 
 @contextmanager
