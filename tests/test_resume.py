@@ -122,7 +122,7 @@ def stop_at(monkeypatch: Patch, name: str, epoch: int, done: int) -> None:
         if (run.phase.name, run.phase.epoch, run.phase.done + steps) == (name, epoch, done):
             os.kill(os.getpid(), signal.SIGINT)
 
-    watch(Run, "_is_end_at_safe_point", stop, monkeypatch)
+    watch(Run, "_on_safe_point", stop, monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ SLOTS = {
     "rmsprop": ("sum",), "adadelta": ("square_avg", "acc_delta"),
     "adam": ("exp_avg", "exp_avg_sq"), "radam": ("exp_avg", "exp_avg_sq"),
 }  # fmt: skip
-AVERAGE_EVERY = 16  # updates between two additions to the mean: one takes a tenth of the time of an update
+AVERAGE_EVERY = 16  # updates between two additions to the mean; each takes a tenth of an update's time
 
 
 class RMSProp(Adagrad):
@@ -151,7 +151,7 @@ class MasterWeights:
             torch._foreach_copy_([cast(Tensor, wide.grad) for wide in self._wide], gradients)
         self._scaler.step(self._optimizer)
         self._scaler.update()
-        self._publish()
+        self._copy_to_network()
 
     def set_learning_rate(self, share: float) -> bool:
         """Set the learning rate to `share` of the first one, and return whether it changed."""
@@ -159,7 +159,7 @@ class MasterWeights:
         return bool(self._group["lr"] != before)
 
     @torch.no_grad()
-    def _publish(self) -> None:
+    def _copy_to_network(self) -> None:
         """Copy the weights to those parts of the network that compute in a narrower datatype."""
         if self._narrow:
             torch._foreach_copy_(self._narrow, self._wide)
@@ -171,7 +171,7 @@ class MasterWeights:
     def load(self, arrays: Mapping[str, object]) -> None:
         """Copy `arrays`, checked by `check_fit`, into `tensors` and the network."""
         copy_arrays(arrays, self.tensors())
-        self._publish()
+        self._copy_to_network()
 
     def get_state(self) -> CheckpointState:
         """Return the optimizer's state for each weight, and the scale of the loss."""
