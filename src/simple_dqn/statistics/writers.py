@@ -98,9 +98,8 @@ class Console(Writer):
             games += words.format(*scores)
         logger.info("Epoch #%d: %s ended after %d steps", summary.epoch, summary.phase, summary.steps)
         logger.info(games)
-        words = "  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d"
-        rate = summary.last_exploration_rate or 0.0
-        logger.info(words, rate, summary.epoch_time, summary.steps_per_second)
+        numbers = summary.last_exploration_rate or 0.0, summary.epoch_time, summary.steps_per_second
+        logger.info("  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d", *numbers)
         self._seconds[summary.phase] = summary.epoch_time
         epochs_left = self._epochs - summary.epoch
         if summary.phase == "train" and epochs_left > 0 and summary.steps >= self._steps:
@@ -146,7 +145,7 @@ class TensorboardWriter(Writer):
     def on_point(self, point: Point, first: int | None = None) -> None:
         """Write the numbers and histograms.
 
-        A resumed run first drops what was written earlier from the step `first` on; None: the point's step.
+        A resumed run first drops what it wrote earlier from the step `first` on; None: the point's step.
         """
         with self._writing():
             if self._events is None:

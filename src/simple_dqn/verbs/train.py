@@ -234,10 +234,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
-    """Return whether `snapshot` is the last one written before the checkpoint of `run`; None: any is.
-
-    Raise ValueError if the checkpoint is not valid.
-    """
+    """Return whether the checkpoint of `run` follows `snapshot`, if any, or raise ValueError."""
     config = Config.from_flags(recorded(run))
     if run["agent"]["memory"]["ring"]["rows"] != config.memory.rows(config.environment.workers):
         raise ValueError("its replay memory is of another size than its settings say")
@@ -249,12 +246,10 @@ def resume_latest(
     prefix: Path, given: dict[str, Any], snapshot: Snapshot | None = None, writers: Sequence[Writer] = (),
     log: bool = True,
 ) -> RunConfig | None:  # fmt: skip
-    """Continue from the latest checkpoint that can be used, and follows `snapshot` if that is given.
+    """Continue from the latest checkpoint that can be used, as if the run had never stopped; see `learn`.
 
-    The run continues as if it had never stopped. Raise CompleteError if it has all its epochs.
-
-    Returns:
-        The settings with the places of the run's files, as `learn` does; None: no checkpoint can be used.
+    It must follow `snapshot`, if that is given. Return None if no checkpoint can be used, and raise
+    CompleteError if the run has all its epochs.
     """
     for saved in CheckpointFolder(checkpoint_folder(prefix)).usable(lambda run: follows(snapshot, run)):
         try:
