@@ -115,10 +115,7 @@ def register(setting: str, name: str, entry: Any, table: dict[str, Any]) -> None
 
 
 def check_call(function: object, arguments: str, contract: str) -> None:
-    """Raise UserError unless `function` takes `arguments`, such as "path, settings", and returns a value.
-
-    A coroutine or a generator is refused. `contract` is the remedy in the message.
-    """
+    """Raise UserError unless `function`, no coroutine or generator, takes the named `arguments`."""
     late = inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
     if late or not callable(function):
         raise UserError(f"{function!r} cannot be called: {contract}")

@@ -236,10 +236,7 @@ class Saver:
         return snapshot
 
     def resume_hint(self) -> str:
-        """Return how to resume, from the last checkpoint or else the last snapshot; "" if there is neither.
-
-        This waits until the thread has written everything.
-        """
+        """Wait until all is written; return how to resume, by the last checkpoint or snapshot, if any."""
         futures.wait([self._last])
         if self._checkpoints.latest_number():
             return f", and continue from the last checkpoint with {command('resume')} {self.folder}"

@@ -114,10 +114,7 @@ class Console(Writer):
 
 
 class TensorboardWriter(Writer):
-    """Writes the numbers of phases and points as scalars over training steps.
-
-    If a file cannot be written, its methods raise UserError.
-    """
+    """Writes numbers of phases and points as scalars over training steps, or raises UserError."""
 
     points, unfinished = True, False
     _events: Any = None  # torch's SummaryWriter, from the first numbers on
@@ -143,10 +140,7 @@ class TensorboardWriter(Writer):
         self.on_point(point, point.step + (summary.phase == "test"))
 
     def on_point(self, point: Point, first: int | None = None) -> None:
-        """Write the numbers and histograms.
-
-        A resumed run first drops what it wrote earlier from the step `first` on; None: the point's step.
-        """
+        """Write the numbers and histograms; a resumed run first drops what it wrote from step `first` on."""
         with self._writing():
             if self._events is None:
                 from torch.utils.tensorboard import SummaryWriter

@@ -89,10 +89,7 @@ class SweepRun(Member):
 
 
 def run_all(runs: Sequence[SweepRun], slots: int, work: Work, report: Callable[[], None]) -> None:
-    """Do `work` on every waiting run, at most `slots` at a time, until all have ended.
-
-    `report` is called every second. An OSError or another error of this machine ends the sweep.
-    """
+    """Do `work` on every waiting run, at most `slots` at a time, and `report` each second, until all end."""
     stopped, threads = Event(), ThreadPoolExecutor(slots)
     attempts = [threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"]
     try:

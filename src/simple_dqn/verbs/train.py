@@ -62,9 +62,8 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags of `train` in `arguments`, by name, over those of the file of `--config`."""
     parser = parser_for(program, "Train a deep Q-network on a game.", "pong --epochs 10")
     parser.add_argument("game", nargs="?", help=play.GAME)
-    parser.add_argument(
-        "label", nargs="?", metavar="[LABEL]", help="added to the names of the snapshots and the CSV"
-    )
+    text = "added to the names of the snapshots and the CSV"
+    parser.add_argument("label", nargs="?", metavar="[LABEL]", help=text)
     parser.add_switch("resume", "continue from the run's last checkpoint, if any (default: false)")
     parser.add_presets()
     flags = parser.parse(arguments)
