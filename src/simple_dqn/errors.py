@@ -94,7 +94,7 @@ def one_line(error: BaseException) -> str:
 
 
 def reason_in_file(error: BaseException) -> str:
-    """Return in one line what `error` says about the content of a file, without Python's limits."""
+    """Return in one line what `error` means for the content of a file; Python's own limits are reworded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return "a number in it is too long" if "int_max_str_digits" in str(error) else one_line(error)

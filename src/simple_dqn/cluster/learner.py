@@ -202,7 +202,7 @@ class InFlightLimit:
 
     def on_trajectory(self, waited: float, since: float) -> None:
         """Adjust the limit: the learner `waited` seconds for a trajectory, `since` seconds after the last."""
-        step = max(1, self.trajectories // 8)  # so that a thousand actors slow down soon, too
+        step = max(1, self.trajectories // 8)  # so that a thousand actors also slow down soon
         self._busy = 0 if waited > WAITING_SHARE * since else self._busy + 1
         if not self._busy:
             self.trajectories = min(self._most, self.trajectories + step)

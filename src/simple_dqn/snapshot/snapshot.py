@@ -135,7 +135,7 @@ class Snapshot:
 
     @property
     def fingerprint(self) -> int:
-        """The checksum of epoch and weights by which a checkpoint knows the snapshot that it follows."""
+        """A checksum of epoch and weights, by which a checkpoint identifies the snapshot that it follows."""
         total = zlib.crc32(str(self.epoch).encode())
         for name in sorted(self.weights):
             total = zlib.crc32(self.weights[name].tobytes(), zlib.crc32(name.encode(), total))

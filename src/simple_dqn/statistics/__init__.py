@@ -76,7 +76,7 @@ class Writer:
     unfinished = True  # whether it receives the end of a phase that was stopped, and that a resume completes
     every = 0  # steps of a phase between two `on_safe_point` events; 0: it receives none
     interrupt: Interrupt  # of the run: a writer that sets `interrupt.requested` ends it, with a checkpoint
-    last_row: str | None = None  # of the CSV, by which a checkpoint finds where it goes on
+    last_row: str | None = None  # of the CSV, after which a resumed run continues
 
     def open(self) -> None:
         """Create the files; called once, when the first phase starts."""
@@ -145,7 +145,7 @@ class Statistics:
             self._unopened.pop(0).open()
 
     def begin(self) -> None:
-        """Open the files; the time goes on from the CSV's last row, if the run continues from a snapshot."""
+        """Open the files; a run from a snapshot continues the total time of the CSV's last row."""
         self.open()
         row = next((one.last_row for one in self._writers if one.last_row), "")
         with suppress(IndexError, ValueError):  # a new CSV has only its header

@@ -82,7 +82,7 @@ class SweepRun(Member):
 
     def look(self) -> None:
         """Read the CSV if it has changed."""
-        with suppress(OSError, UserError):  # It has no row of training yet, or is being written anew.
+        with suppress(OSError, UserError):  # It has no row of training yet, or is being replaced.
             before, self._time_read = self._time_read, self.csv.stat().st_mtime_ns
             if self._time_read != before:
                 self.data = read_run(self.csv, self.setting)
@@ -187,7 +187,7 @@ def carry_out(
         try:
             while process.poll() is None and not stopped.wait(0.1):
                 pass
-        finally:  # Ctrl-C, too
+        finally:  # also after Ctrl-C
             process.kill()
         if not (code := process.wait()):
             file.write(ENDED_WELL)

@@ -92,7 +92,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     csv_file, usual = str(home() / "results" / f"{run}.csv"), str(home() / "snapshots" / run)
     config = config.with_flags({"csv_file": csv_file, "save_weights_prefix": usual}, given)
     prefix = Path(config.run.save_weights_prefix or usual)
-    shared = config.run.save_weights_prefix or given.get("resume")  # files that another run could write, too
+    shared = config.run.save_weights_prefix or given.get("resume")  # files that another run could also write
     with locked(prefix) if shared else nullcontext():
         if log:
             start_log(config.run.log_level)

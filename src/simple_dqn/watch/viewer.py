@@ -213,7 +213,7 @@ class GameTerminal:
         panel = panel and width > PANEL_COLUMNS + LEAST_COLUMNS
         if self._layout != (height, width, panel):
             self._layout, self._shown = (height, width, panel), {}
-            # Our own background: the texts are light, and the terminal may be, too.
+            # Our own background: the texts are light, and the terminal's background may be light as well.
             output = terminal.normal + terminal.on_color_rgb(*BACKGROUND) + terminal.clear
         aspect = TELEVISION if self._atari else picture.shape[1] / picture.shape[0]
         columns = min(width - panel * (PANEL_COLUMNS + 1), round(2 * height * aspect))
