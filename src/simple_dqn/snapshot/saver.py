@@ -138,8 +138,8 @@ class Saver:
         # The latest of these rows, not yet in a chunk. With rollouts, only checkpoints write chunks.
         most = config.memory.rows(1) if config.memory.rollout_steps else None
         self._steps: deque[Step] = deque(maxlen=most)
-        # Fingerprints of the latest snapshots: of a complete epoch, and of one that was stopped and is not yet
-        # complete; with `--keep best` also the mean score of the best test.
+        # Fingerprints of the latest snapshots: of a complete epoch, and of one that was stopped and must be
+        # completed; with `--keep best` also the mean score of the best test.
         self._snapshots: dict[str, float | None] = {"complete": None, "stopped": None}
         self._executor = futures.ThreadPoolExecutor(1, "checkpoint")
         self._last: futures.Future[None] = futures.Future()  # of the latest call in the thread
