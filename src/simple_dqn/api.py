@@ -1,7 +1,7 @@
-"""The Python API (docs/api.md): what the command line does, as functions. `simple_dqn` re-exports it.
+"""The Python API (docs/api.md): the commands as functions. `simple_dqn` re-exports it.
 
-Flags are keyword arguments with the names, values and limits of the command line. Errors have its messages,
-and are raised as `UserError`.
+Flags are keyword arguments with the names, values and limits of the command line. Errors are raised as
+`UserError`, with the messages of the command line.
 """
 
 import inspect
@@ -107,11 +107,11 @@ class TrainingRun:
 
 
 class _Callbacks(Writer):
-    """Keeps the last mean reward, and calls the functions of `train`, each of which may end the run."""
+    """Keeps the last mean reward, and calls the callbacks of `train`, each of which may end the run."""
 
     mean_reward: float | None = None
     stopped = False
-    error: BaseException | None = None  # that one of them raised, which ends the run, too
+    error: BaseException | None = None  # what one of them raised; it also ends the run
 
     def __init__(self, on_phase_end: Callback | None, on_step: Callback | None, every: int) -> None:
         if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
@@ -122,7 +122,8 @@ class _Callbacks(Writer):
         self._on_phase_end, self._on_step, self.every = on_phase_end, on_step, int(every) if on_step else 0
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
-        self.mean_reward = self.mean_reward if summary.average_reward is None else summary.average_reward
+        if summary.average_reward is not None:
+            self.mean_reward = summary.average_reward
         self._call(self._on_phase_end, summary)
 
     def on_safe_point(self, summary: PhaseSummary) -> None:
@@ -154,8 +155,8 @@ def train(
         game: The name of a game, the path of a ROM, FILE.py, or an id of Gymnasium's.
         preset: The settings that `settings` change; None: those of `config`, or the game's usual ones.
         label: Part of the names of the files in `results/` and `snapshots/`.
-        on_phase_end: Called after each phase, one that was stopped too, with its row of the CSV, by column.
-        on_step: Called in each phase at the first safe point after every `every` steps, with the row so far.
+        on_phase_end: Called with a dict, the row of the CSV by column, after each phase, also a stopped one.
+        on_step: Called with the row so far at the first safe point of a phase after every `every` steps.
         every: The steps between its calls, over all games; schedules reach a safe point after 1 to some
             thousand steps.
         config: A YAML file of settings, over those of the preset and below `settings`.
@@ -175,8 +176,8 @@ def train(
     others = {"preset": preset, "config": config, "resume": resume or None}
     flags = settings | {name: value for name, value in others.items() if value is not None}
     given = read([_word("game", game), *labels, *_flag_words(flags)], "simple-dqn train")
-    ours = all(isinstance(one, ConsoleHandler) for one in logging.getLogger().handlers)
-    run = learn(given, [calls], log=ours)
+    unconfigured = all(isinstance(one, ConsoleHandler) for one in logging.getLogger().handlers)
+    run = learn(given, [calls], log=unconfigured)
     if calls.error:
         raise calls.error
     prefix = Path(run.save_weights_prefix) if run.save_weights_prefix else None
@@ -220,7 +221,7 @@ def make(
 
 
 def _flag_words(flags: Mapping[str, Any]) -> list[str]:
-    """Return `flags` as on the command line, and run what `imports` names."""
+    """Return `flags` as words of a command line, and run the files or modules in `imports`."""
     for name in {"help", "h", "print_config"} & flags.keys():
         raise UserError(f"{name} is for the command line: leave it out")
     import_code(flags.get("imports") or ())
@@ -297,10 +298,10 @@ class TrainedAgent:
         settings: Flags that replace the snapshot's, such as `backend="cpu"`.
 
     Attributes:
-        game: The name of its game.
+        game: The name of the agent's game.
         actions: The number of its actions, A.
-        action_names: Their names.
-        settings: All settings that it plays with, by flag.
+        action_names: The names of these actions.
+        settings: All settings with which it plays, by flag.
 
     Raises:
         UserError: The file is missing, damaged or no snapshot, a flag is wrong, or the game cannot be played.
@@ -316,19 +317,19 @@ class TrainedAgent:
         self.__setstate__((file, snapshot, parser_of_settings("simple-dqn", "").parse(_flag_words(settings))))
 
     def __getstate__(self) -> tuple[Path, Snapshot, dict[str, Any]]:
-        """Return what a copy or a pickle is made of, the weights too; its random streams begin anew."""
+        """Return the state of a copy or a pickle, with the weights; its random streams begin anew."""
         return self._path, self._snapshot, self._given
 
     def __setstate__(self, state: tuple[Path, Snapshot, dict[str, Any]]) -> None:
         """Build the network and the player."""
-        self._path, self._snapshot, self._given = file, _, _ = state
+        self._path, self._snapshot, self._given = state
         config = self._config(play.ONE_GAME, self._given.get("random_seed", 0))
         with closing(make_environment(config, training=False)) as environment:
             # Check first, because importing PyTorch takes seconds.
-            check_fits(file, self._snapshot, environment.name, environment.actions)
-            check_layers(file, self._snapshot, config)
+            check_fits(self._path, self._snapshot, environment.name, environment.actions)
+            check_layers(self._path, self._snapshot, config)
             self._network = make_network(config, environment)
-            play.load_weights(file, environment, self._network, self._snapshot)
+            play.load_weights(self._path, environment, self._network, self._snapshot)
             self._player = make_player(config, environment, self._network)
         self.game, self.settings = environment.name, config.flags()
         self.actions, self.action_names = environment.actions, environment.action_names

@@ -138,8 +138,8 @@ class Saver:
         # The latest of these rows, not yet in a chunk. With rollouts, only checkpoints write chunks.
         most = config.memory.rows(1) if config.memory.rollout_steps else None
         self._steps: deque[Step] = deque(maxlen=most)
-        # Fingerprints of the latest snapshot of a complete epoch, and of a stopped one that goes on; and with
-        # `--keep best` the mean score of the best test.
+        # Fingerprints of the latest snapshots: of a complete epoch, and of one that was stopped and must be
+        # completed; with `--keep best` also the mean score of the best test.
         self._snapshots: dict[str, float | None] = {"complete": None, "stopped": None}
         self._executor = futures.ThreadPoolExecutor(1, "checkpoint")
         self._last: futures.Future[None] = futures.Future()  # of the latest call in the thread
@@ -236,10 +236,7 @@ class Saver:
         return snapshot
 
     def resume_hint(self) -> str:
-        """Return how to resume, from the last checkpoint or else the last snapshot; "" if there is neither.
-
-        This waits until the thread has written everything.
-        """
+        """Wait until all is written; return how to resume, by the last checkpoint or snapshot, if any."""
         futures.wait([self._last])
         if self._checkpoints.latest_number():
             return f", and continue from the last checkpoint with {command('resume')} {self.folder}"

@@ -8,8 +8,8 @@ import os
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -43,6 +43,8 @@ class CsvWriter(Writer):
         copied to a numbered name first.
         """
         self._path, self._resumed, self._columns = path, resumed, (*COLUMNS, *more)
+        advice = "free disk space or give another --csv_file"
+        self._writing = partial(files.reporting_failure, f"the statistics {path}", advice)
 
     def open(self) -> None:
         """Open the file, or raise UserError: it cannot be written, is locked, or is not such a CSV."""
@@ -87,10 +89,6 @@ class CsvWriter(Writer):
             self._file.truncate(whole)
             raise
         return line
-
-    def _writing(self) -> AbstractContextManager[None]:
-        advice = "free disk space or give another --csv_file"
-        return files.reporting_failure(f"the statistics {self._path}", advice)
 
 
 def _line(values: Sequence[object]) -> str:

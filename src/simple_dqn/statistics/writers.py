@@ -98,9 +98,8 @@ class Console(Writer):
             games += words.format(*scores)
         logger.info("Epoch #%d: %s ended after %d steps", summary.epoch, summary.phase, summary.steps)
         logger.info(games)
-        words = "  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d"
-        rate = summary.last_exploration_rate or 0.0
-        logger.info(words, rate, summary.epoch_time, summary.steps_per_second)
+        numbers = summary.last_exploration_rate or 0.0, summary.epoch_time, summary.steps_per_second
+        logger.info("  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d", *numbers)
         self._seconds[summary.phase] = summary.epoch_time
         epochs_left = self._epochs - summary.epoch
         if summary.phase == "train" and epochs_left > 0 and summary.steps >= self._steps:
@@ -115,10 +114,7 @@ class Console(Writer):
 
 
 class TensorboardWriter(Writer):
-    """Writes the numbers of phases and points as scalars over training steps.
-
-    If a file cannot be written, its methods raise UserError.
-    """
+    """Writes numbers of phases and points as scalars over training steps, or raises UserError."""
 
     points, unfinished = True, False
     _events: Any = None  # torch's SummaryWriter, from the first numbers on
@@ -144,10 +140,7 @@ class TensorboardWriter(Writer):
         self.on_point(point, point.step + (summary.phase == "test"))
 
     def on_point(self, point: Point, first: int | None = None) -> None:
-        """Write the numbers and histograms.
-
-        A resumed run first drops what was written earlier from the step `first` on; None: the point's step.
-        """
+        """Write the numbers and histograms; a resumed run first drops what it wrote from step `first` on."""
         with self._writing():
             if self._events is None:
                 from torch.utils.tensorboard import SummaryWriter

@@ -53,7 +53,7 @@ def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add = parser.add_argument
     add("games", nargs="*", metavar="GAME", help="as for train.sh")
-    add("--suite", choices=[*GAME_SETS], help="games of a benchmark; says first how long they take")
+    add("--suite", choices=[*GAME_SETS], help="games of a benchmark; first prints how long they take")
     add("--seeds", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
         help="train each with seeds 1 to N (default: 1)")  # fmt: skip
     add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
@@ -221,7 +221,7 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
     """Compare settings by CSVs of their runs: print the measures with their intervals."""
     parser = command_line.Parser(prog=f"{program} compare", allow_abbrev=False)
     parser.add_argument("runs", nargs="+", metavar="NAME=CSV,CSV", help="the seeds of one setting")
-    parser.add_argument("--png_file", type=Path, help="draw the comparison here, too (default: nowhere)")
+    parser.add_argument("--png_file", type=Path, help="also draw the comparison here (default: none)")
     given = parser.parse(arguments)
     names, png = plot.run_names(given["runs"]), given["png_file"]
     # Files that are not named after a known game are taken for runs of one other game.

@@ -82,17 +82,14 @@ class SweepRun(Member):
 
     def look(self) -> None:
         """Read the CSV if it has changed."""
-        with suppress(OSError, UserError):  # It has no row of training yet, or is being written anew.
+        with suppress(OSError, UserError):  # It has no row of training yet, or is being replaced.
             before, self._time_read = self._time_read, self.csv.stat().st_mtime_ns
             if self._time_read != before:
                 self.data = read_run(self.csv, self.setting)
 
 
 def run_all(runs: Sequence[SweepRun], slots: int, work: Work, report: Callable[[], None]) -> None:
-    """Do `work` on every waiting run, at most `slots` at a time, until all have ended.
-
-    `report` is called every second. An OSError or another error of this machine ends the sweep.
-    """
+    """Do `work` on every waiting run, at most `slots` at a time, and `report` each second, until all end."""
     stopped, threads = Event(), ThreadPoolExecutor(slots)
     attempts = [threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"]
     try:
@@ -190,7 +187,7 @@ def carry_out(
         try:
             while process.poll() is None and not stopped.wait(0.1):
                 pass
-        finally:  # Ctrl-C, too
+        finally:  # also after Ctrl-C
             process.kill()
         if not (code := process.wait()):
             file.write(ENDED_WELL)

@@ -229,7 +229,7 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
     film = " `replay.mp4` shows\na game of it."
     try:
         play.film(filmed, folder / "replay.mp4", None, "mp4", False)
-    except UserError as error:  # an agent that observes numbers plays games that nobody can draw
+    except UserError as error:  # such as that the games of an agent that observes numbers have no picture
         logging.getLogger(__name__).warning("The card has no video: %s", error)
         film = ""
     if curve := curve_of(path, content):

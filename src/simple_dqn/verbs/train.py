@@ -62,9 +62,8 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags of `train` in `arguments`, by name, over those of the file of `--config`."""
     parser = parser_for(program, "Train a deep Q-network on a game.", "pong --epochs 10")
     parser.add_argument("game", nargs="?", help=play.GAME)
-    parser.add_argument(
-        "label", nargs="?", metavar="[LABEL]", help="added to the names of the snapshots and the CSV"
-    )
+    text = "added to the names of the snapshots and the CSV"
+    parser.add_argument("label", nargs="?", metavar="[LABEL]", help=text)
     parser.add_switch("resume", "continue from the run's last checkpoint, if any (default: false)")
     parser.add_presets()
     flags = parser.parse(arguments)
@@ -93,7 +92,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
     csv_file, usual = str(home() / "results" / f"{run}.csv"), str(home() / "snapshots" / run)
     config = config.with_flags({"csv_file": csv_file, "save_weights_prefix": usual}, given)
     prefix = Path(config.run.save_weights_prefix or usual)
-    shared = config.run.save_weights_prefix or given.get("resume")  # files that another run could write, too
+    shared = config.run.save_weights_prefix or given.get("resume")  # files that another run could also write
     with locked(prefix) if shared else nullcontext():
         if log:
             start_log(config.run.log_level)
@@ -234,10 +233,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
-    """Return whether `snapshot` is the last one written before the checkpoint of `run`; None: any is.
-
-    Raise ValueError if the checkpoint is not valid.
-    """
+    """Return whether the checkpoint of `run` follows `snapshot`, if any, or raise ValueError."""
     config = Config.from_flags(recorded(run))
     if run["agent"]["memory"]["ring"]["rows"] != config.memory.rows(config.environment.workers):
         raise ValueError("its replay memory is of another size than its settings say")
@@ -249,12 +245,10 @@ def resume_latest(
     prefix: Path, given: dict[str, Any], snapshot: Snapshot | None = None, writers: Sequence[Writer] = (),
     log: bool = True,
 ) -> RunConfig | None:  # fmt: skip
-    """Continue from the latest checkpoint that can be used, and follows `snapshot` if that is given.
+    """Continue from the latest checkpoint that can be used, as if the run had never stopped; see `learn`.
 
-    The run continues as if it had never stopped. Raise CompleteError if it has all its epochs.
-
-    Returns:
-        The settings with the places of the run's files, as `learn` does; None: no checkpoint can be used.
+    It must follow `snapshot`, if that is given. Return None if no checkpoint can be used, and raise
+    CompleteError if the run has all its epochs.
     """
     for saved in CheckpointFolder(checkpoint_folder(prefix)).usable(lambda run: follows(snapshot, run)):
         try:
