@@ -180,6 +180,7 @@ def test_overlapped_threads_equal_one(monkeypatch: Patch, flags: dict[str, Any])
     monkeypatch.setattr(schedules, "usable_cores", lambda: 2)
     two = run_catch(late=True, **{**OVERLAP, **flags})
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
+    assert type(two._schedule) is OverlappedSchedule
     assert_same_run(two, run_catch(**{**OVERLAP, **flags}))
     assert two.agent.network.updates == 96 // 4 * flags.get("train_repeat", 1)
 
