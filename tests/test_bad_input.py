@@ -20,7 +20,7 @@ import pytest
 
 from simple_dqn import __version__, main
 from simple_dqn.config import Config
-from simple_dqn.errors import EXTRAS, Interrupt, UserError, exit_code, printable
+from simple_dqn.errors import EXTRAS, Interrupt, LostError, UserError, exit_code, printable
 from simple_dqn.files import kind_of
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import Snapshot
@@ -464,7 +464,7 @@ def test_streams_full_or_closed(command: str, unbuffered: str, code: int, out: s
 
 
 @pytest.mark.parametrize(("error", "complaint"), [
-    (UserError("it is so: do this"), "it is so: do this\n"),
+    (UserError("it is so: do this"), "it is so: do this\n"), (LostError("it has ended"), "it has ended\n"),
     (PermissionError(13, "Permission denied", "a\x1bb"), r"cannot use a\x1bb: Permission denied"),
     (OSError(36, "File name too long", b"\xff.csv"), r"cannot use \udcff.csv: File name too long"),
     (OSError(28, "No space left on device"), "cannot write: No space left on device"),
@@ -473,7 +473,7 @@ def test_what_the_user_can_mend_is_a_line(error: Exception, complaint: str, caps
     def work() -> None:
         raise error
 
-    assert exit_code("x", work) == 2
+    assert exit_code("x", work) == (1 if isinstance(error, LostError) else 2)
     assert capsys.readouterr().err.startswith(f"x: {complaint}")
 
 

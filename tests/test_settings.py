@@ -419,6 +419,7 @@ ROLLOUTS cluster=local => --cluster local
 ROLLOUTS batch_size=25 => --batch_size 25
 ROLLOUTS train_frequency=5 => --train_frequency
 ROLLOUTS train_steps=100 => give 120
+target_rule=mine imports=mine.py => --target_rule mine is not registered | give --import mine.py
 """
 ROLLOUTS = "rollout_steps=6 workers=4 target_steps=0 batch_size=8 train_steps=192"
 

@@ -19,7 +19,7 @@ from matplotlib.text import Text
 
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import references
-from simple_dqn.plot import AXES, View, aligned, draw, main, picture
+from simple_dqn.plot import AXES, View, aligned, draw, main, picture, run_names
 from simple_dqn.statistics.csv_file import RunData, read_run
 from tests.command_line import ORIGINAL, Capsys, Patch
 
@@ -237,19 +237,20 @@ def test_the_picture_is_beside_the_csv_or_where_it_is_asked_for(tmp_path: Path, 
     assert matplotlib.image.imread(beside).shape == (9 * 80, 16 * 80, 4)
 
 
-@pytest.mark.parametrize(("csvs", "words", "png"), [
-    (["pong.csv", "b/pong.csv"], ["pong.csv", "b/pong.csv"], "pong.png"),
-    (["pong.csv", "second.csv"], ["quick=pong.csv,second.csv", "--phases", "test"], "quick.png"),
-    (["lr=1.csv"], ["lr=1.csv"], "lr=1.png"),  # the name of a file, not a setting
-    (["pong.csv", "mine.csv"], ["pong.csv", "mine.csv", "--reference", "true"], "pong.png"),
+@pytest.mark.parametrize(("names", "words", "png"), [
+    ({"pong.csv": "pong", "b/pong.csv": "b/pong"}, ["pong.csv", "b/pong.csv"], "pong.png"),
+    ({"pong.csv": "quick", "second.csv": "quick"}, ["quick=pong.csv,second.csv"], "quick.png"),
+    ({"lr=1.csv": "lr=1"}, ["lr=1.csv"], "lr=1.png"),  # the name of a file, not a setting
+    ({"pong.csv": "pong", "mine.csv": "mine"}, ["pong.csv", "mine.csv", "--reference", "true"], "pong.png"),
 ])  # fmt: skip
-def test_several_files_are_drawn_beside_the_first(
-    csvs: list[str], words: list[str], png: str, tmp_path: Path, monkeypatch: Patch
+def test_several_files_are_named_and_drawn_beside_the_first(
+    names: dict[str, str], words: list[str], png: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("b").mkdir()
-    for csv in csvs:
+    for csv in names:
         shutil.copy(ORIGINAL, csv)
+    assert run_names([word for word in words if ".csv" in word]) == {Path(csv): names[csv] for csv in names}
     main([*words, *SMALL])
     assert list(tmp_path.rglob("*.png")) == [tmp_path / png]
 

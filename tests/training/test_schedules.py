@@ -56,9 +56,11 @@ def run_catch(late: bool = False, **flags: Any) -> Run:
 
 def test_everything_is_closed_also_where_a_game_cannot_be(tmp_path: Path, monkeypatch: Patch) -> None:
     """As an environment of the user's own may be; closing the saver reports files that are not written."""
-    closed: list[Saver] = []
-    watch(Saver, "close", closed.append, monkeypatch)
-    run = run_catch(save_weights_prefix=str(tmp_path / "catch"), epochs=1)
+    closed: list[str] = []
+    watch(Saver, "close", lambda _: closed.append("saver"), monkeypatch)
+    run = run_catch(save_weights_prefix=str(tmp_path / "catch"), epochs=1, test_steps=20)
+    assert run._tester
+    watch(run._tester._player.environment, "close", lambda: closed.append("games of tests"))
 
     def fail() -> None:
         raise UserError("close() failed")
@@ -66,7 +68,7 @@ def test_everything_is_closed_also_where_a_game_cannot_be(tmp_path: Path, monkey
     monkeypatch.setattr(run.agent.player.environment, "close", fail)
     with pytest.raises(UserError, match=r"close\(\) failed"):
         run.close()
-    assert len(closed) == 1
+    assert sorted(closed) == ["games of tests", "saver"]
 
 
 def assert_same_run(one: Run, other: Run) -> None:
@@ -178,6 +180,7 @@ def test_overlapped_threads_equal_one(monkeypatch: Patch, flags: dict[str, Any])
     monkeypatch.setattr(schedules, "usable_cores", lambda: 2)
     two = run_catch(late=True, **{**OVERLAP, **flags})
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
+    assert type(two._schedule) is OverlappedSchedule
     assert_same_run(two, run_catch(**{**OVERLAP, **flags}))
     assert two.agent.network.updates == 96 // 4 * flags.get("train_repeat", 1)
 

@@ -15,9 +15,8 @@ from simple_dqn.agent import DivergedError, Player
 from simple_dqn.config import Config
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.environment.gymnasium import GymnasiumEnv
-from simple_dqn.errors import Interrupt, LostError, exit_code
+from simple_dqn.errors import Interrupt
 from simple_dqn.run import Run, make_run
-from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
 from tests.command_line import CATCH, Patch, catch, rows, watch
@@ -31,15 +30,6 @@ SNAPSHOT = "snapshots/catch_2.pkl"
 def run_of(**flags: Any) -> Run:
     flags = {**CATCH, "game": "catch", "environment": "catch", **flags}
     return make_run(Config.from_flags(flags), Interrupt())
-
-
-@pytest.mark.parametrize(("flags", "schedule"), [
-    ({}, SerialSchedule), ({"schedule": "concurrent"}, ConcurrentSchedule), (ROLLOUTS, RolloutSchedule),
-    ({"schedule": "overlapped", "workers": 4}, OverlappedSchedule),
-])  # fmt: skip
-def test_the_schedule_is_the_one_chosen(flags: dict[str, Any], schedule: type[SerialSchedule]) -> None:
-    with closing(run_of(**flags)) as run:
-        assert type(run._schedule) is schedule
 
 
 def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:
@@ -160,10 +150,3 @@ def test_a_verb_plays_by_the_weights_of_the_snapshot(words: str, finished: Path,
     assert main.run(words.split()) == 0
     assert loaded[0]
     assert set(rates) == {0.125} if "0.125" in words else max(rates) <= 0.5
-
-
-def test_experience_that_is_lost_is_exit_code_1() -> None:
-    def work() -> None:
-        raise LostError("gone")
-
-    assert exit_code("resume", work) == 1

@@ -272,6 +272,7 @@ def test_facts_and_letters() -> None:
     assert alone.facts == {"score": "-3", "lives": "–", "ε": "–", "speed": "1×"}
     overlay = Overlay(1)
     first = overlay.draw(PICTURE, replace(VIEW, score=1))
+    assert not np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=1, action_names=("0",) * 4)), first)
     pygame.quit()  # as Gymnasium's CartPole does when it closes
     assert np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=1)), first)
     assert not np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=-1234567)), first)
