@@ -90,6 +90,7 @@ class Device:
             count, screens, height, width = states.shape
             if block == 4 and self.hidden == torch.bfloat16 and not height % 4 and not width % 4:
                 states = states if states.strides[-1] == 1 else states.copy()  # a view needs whole rows
+                # Each number is four pixels of a row, and four of these rows make a block.
                 fours = states.view(np.uint32).reshape(count, screens, height // 4, 4, width // 4)
                 ordered = np.ascontiguousarray(fours.transpose(0, 2, 4, 1, 3)).view(np.uint8)
                 ordered, scale = ordered.reshape(count, height // 4, width // 4, screens * 16), 1

@@ -16,7 +16,7 @@ from simple_dqn.networks import Network, copy_arrays, write_tensors
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.types import CheckpointState
 
-# What an optimizer keeps for each weight, of the weight's shape, beside its number of steps.
+# The arrays that an optimizer keeps for each weight, in its shape; the number of steps is not among them.
 SLOTS = {
     "rmsprop": ("sum",), "adadelta": ("square_avg", "acc_delta"),
     "adam": ("exp_avg", "exp_avg_sq"), "radam": ("exp_avg", "exp_avg_sq"),
@@ -113,11 +113,11 @@ def learning_rate_share(config: NetworkConfig, updates: float) -> float:
 
 
 class MasterWeights:
-    """The `weights` that the optimizer updates, by name; the network computes with a copy of its datatype.
+    """The `weights` that the optimizer updates, by name; the network may compute with a narrower copy.
 
     An update is often smaller than the distance between two neighboring numbers of a narrow datatype, so it
     is added to a float32 copy (Micikevicius et al. 2018). If the network computes in float32 or float64, the
-    two share their memory. `scale` multiplies a loss, lest float16 gradients underflow.
+    two share their memory. `scale` multiplies a loss so that float16 gradients do not underflow.
     """
 
     def __init__(

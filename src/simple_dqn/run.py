@@ -1,7 +1,7 @@
 """A run: random play once, then in each epoch training, a snapshot and a test; and how its objects are built.
 
-They are built here from the settings; an actor on a cluster, which has games but neither memory nor
-statistics, builds what it plays by itself (`cluster/actor.py`).
+They are built here from the settings. Only an actor on a cluster, which has games but neither memory nor
+statistics, builds its own (`cluster/actor.py`).
 """
 
 import logging
@@ -41,8 +41,8 @@ PARTS = {
     "average": "average_updates", "sampler": "sampler", "scaler": "datatype", "target": "target_steps",
     "tester": "test_steps",
 }  # fmt: skip
-GPU_GAMES = 256  # from which on a GPU emulates them: a step of fewer takes as long; estimated, not measured
-HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
+GPU_GAMES = 256  # fewer games are not emulated on the GPU: a step takes as long (estimated, not measured)
+HELD_OUT_STATES = 256  # states over which `meanq` averages the highest Q-value
 
 
 @dataclass
@@ -394,7 +394,8 @@ def make_agent(
             f"--replay_device gpu: there is no GPU with room for {rows * games} screens: "
             "leave out --replay_device, or use a GPU with more memory"
         )
-    sampling, exploration = (random_streams.stream(config.seed, name) for name in ("sampling", "exploration"))
+    sampling = random_streams.stream(config.seed, "sampling")
+    exploration = random_streams.stream(config.seed, "exploration")
     log = saver.log if saver else None
     memory = ReplayMemory(settings, games, shape, config.network.discount_rate, sampling, screens, log)
     predict = partial(network.predict, explore=True, target=config.agent.schedule == "concurrent")

@@ -40,8 +40,8 @@ from simple_dqn.types import CheckpointState, Floats, Ids, Indices, Mask
 
 Masses = NDArray[np.float64]  # [B], ≥ 0
 
-# Few rows are excluded, so two rounds are nearly always enough. If nearly all are, listing the transitions
-# is faster than more rounds.
+# Uniform sampling draws again, in rounds, where it drew an excluded row. Few rows are excluded, so two rounds
+# are nearly always enough. If nearly all are, listing the transitions is faster than more rounds.
 ROUNDS = 8
 LEAST_PRIORITY = 1e-6  # ε, with which transitions without an error are sampled again; as in OpenAI Baselines
 FIRST_PRIORITY = 1.0  # p₁ of Algorithm 1, until the first TD error is known

@@ -128,8 +128,9 @@ class ConcurrentSchedule(SerialSchedule):
                 except BaseException:
                     failed.set()  # ends the actor's loop; the executor waits for it
                     raise
+                played = acting.result()  # raises the actor's error, if any, before the memory changes
                 agent.update_priorities()
-                for step in acting.result():
+                for step in played:
                     agent.memory.add(step)
                 yield agent.config.target_steps
 
@@ -148,18 +149,13 @@ def learn_period(agent: Agent, sampler: ThreadPoolExecutor, steps: int, acting: 
     """Make the updates of the period that began after `steps` training steps; stop if `acting` has failed."""
     updates = agent.config.updates_in(agent.config.target_steps)
     prepared = deque(sampler.submit(agent.prepare, steps) for _ in range(min(MINIBATCHES_AHEAD, updates)))
-    try:
-        for update in range(updates):
-            if acting.done() and acting.exception() is not None:
-                break
-            batch = prepared.popleft().result()
-            if update + MINIBATCHES_AHEAD < updates:
-                prepared.append(sampler.submit(agent.prepare, steps))
-            agent.learn_from(batch)
-    finally:
-        for future in prepared:
-            if not future.cancel():
-                future.exception()  # waits for its end: the memory changes next
+    for update in range(updates):
+        if acting.done() and acting.exception() is not None:
+            break
+        batch = prepared.popleft().result()
+        if update + MINIBATCHES_AHEAD < updates:
+            prepared.append(sampler.submit(agent.prepare, steps))
+        agent.learn_from(batch)
 
 
 class OverlappedSchedule(SerialSchedule):

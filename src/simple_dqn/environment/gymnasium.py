@@ -36,6 +36,7 @@ from simple_dqn.types import CheckpointState, observation_dtype
 logger = logging.getLogger(__name__)
 
 ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
+# The keyword arguments of ale-py's own ids.
 PLAIN = {"game", "repeat_action_probability", "full_action_space", "frameskip", "max_num_frames_per_episode"}
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
 MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of gray levels

@@ -24,7 +24,7 @@ Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
 
 FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
 NO_OP = 0  # the action that does nothing, in games that have one
-NO_ACTION = -1  # no button is pressed; Atari games take it beside their own actions
+NO_ACTION = -1  # no button is pressed; Atari games take it in addition to their own actions
 SEEDS = 2**31  # Gymnasium takes seeds below this
 # What all games of an environment have in common.
 FACTS = ("action_names", "name", "rom_md5", "can_save", "frames_per_second", "screen_shape")

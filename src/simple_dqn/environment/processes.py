@@ -145,6 +145,7 @@ class ProcessVector(Environment):
         return self._answers()
 
     def _answers(self) -> list[Any]:
+        """Wait for all processes, and return their answers; after an error end them all."""
         try:
             return [process.answer() for process in self._processes]
         except Exception:
