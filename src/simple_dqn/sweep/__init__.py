@@ -1,4 +1,4 @@
-"""`sweep`: trains games with several settings and seeds, each run in a process, and compares them."""
+"""`sweep`: trains on games with several settings and seeds, each run in a process, and compares them."""
 
 import argparse
 import itertools
@@ -49,7 +49,7 @@ NOT_OF_A_FILE = (*UNSHARED, "backend", "environment")
 
 def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags by name; `games` are those named, then the suite, if any."""
-    description = "Train games with several settings and seeds, and compare them; `compare` reads CSVs."
+    description = "Train on games with several settings and seeds, and compare them; `compare` reads CSVs."
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add = parser.add_argument
     add("games", nargs="*", metavar="GAME", help="as for train.sh")
@@ -100,7 +100,7 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Train games with several settings and seeds, and compare them; `compare` takes CSVs that exist."""
+    """Train on games with several settings and seeds, and compare them; `compare` reads existing CSVs."""
     if arguments[:1] == ["compare"]:
         _compare_files(arguments[1:], program)
         return
