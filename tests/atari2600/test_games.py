@@ -26,7 +26,7 @@ from atari2600.screens import Screens
 from scripts import probe_rules
 from scripts.ale import RESETS, open_ale, run_in_ram, state_of
 from scripts.emulator import Twins, edges, misjudged, misplayed, misread, places, play
-from simple_dqn.environment.device import LEGAL
+from simple_dqn.environment.warp_games import LEGAL
 from tests.command_line import PROJECT
 
 FRAMES = 30

@@ -15,7 +15,7 @@ import simple_dqn
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.config import words as as_flags
 from simple_dqn.device import Device
-from simple_dqn.environment import Environment, as_played, device
+from simple_dqn.environment import Environment, as_played, warp_games
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE
 from simple_dqn.run import device_of_games
@@ -178,7 +178,7 @@ def test_a_training_gives_the_same(tmp_path: Path, start: Start, monkeypatch: Pa
         assert start(emulator, "train", "pong", *flags) == 0
     assert_same(tmp_path / "ale", tmp_path / "warp")
     # Weights do not depend on the emulator, so that a snapshot plays where it is not installed.
-    monkeypatch.setattr(device, "INSTALLED", False)
+    monkeypatch.setattr(warp_games, "INSTALLED", False)
     for path in (Path("snapshots/pong_1.pkl"), *(PROJECT / "snapshots" / "trained").glob("*.pkl")):
         assert simple_dqn.load(path).settings["emulator"] == "ale"
 
@@ -276,11 +276,11 @@ def no_folder(*_: Any) -> None:
 
 
 @pytest.mark.parametrize(("patched", "words"), [
-    ({"environment.device.available_memory": lambda: FREE}, "cpu can spare 0.0009 GB, for 9 games"),
-    ({"environment.device.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 8"),
+    ({"environment.warp_games.available_memory": lambda: FREE}, "cpu can spare 0.0009 GB, for 9 games"),
+    ({"environment.warp_games.warp_device": lambda _: SmallGpu()}, "cuda:0 can spare 0.0009 GB, for 8"),
     ({"device.choose_device": lambda _: Device(torch.device("cuda", 99), "float32")},
      "cannot use cuda:99"),
-    *(({f"environment.device.{part}": no_folder}, "cannot write its kernels to /a/b: File exists: set WARP")
+    *(({f"environment.warp_games.{part}": no_folder}, "its kernels to /a/b: File exists: set WARP")
       for part in ("warp.init", "Games")),
 ], ids=["memory", "memory of a GPU", "CUDA", "no folder", "no kernels"])  # fmt: skip
 def test_bad_input_is_one_line(
@@ -296,7 +296,7 @@ def test_bad_input_is_one_line(
 
 
 def test_auto_plays_by_ale_if_warp_has_no_folder_and_says_so(monkeypatch: Patch, caplog: Logs) -> None:
-    monkeypatch.setattr("simple_dqn.environment.device.warp.init", no_folder)
+    monkeypatch.setattr("simple_dqn.environment.warp_games.warp.init", no_folder)
     caplog.set_level(logging.INFO)
     assert as_played(EnvironmentConfig("pong", color_averaging=False)).emulator == "ale"
     assert "ALE plays the games" in caplog.text
@@ -304,7 +304,7 @@ def test_auto_plays_by_ale_if_warp_has_no_folder_and_says_so(monkeypatch: Patch,
 
 
 def test_without_warp_auto_plays_by_ale_and_says_how_to_install_it(monkeypatch: Patch, caplog: Logs) -> None:
-    monkeypatch.setattr(device, "INSTALLED", False)
+    monkeypatch.setattr(warp_games, "INSTALLED", False)
     caplog.set_level(logging.INFO)
     assert as_played(EnvironmentConfig("pong", color_averaging=False)).emulator == "ale"
     assert as_played(EnvironmentConfig("carnival", color_averaging=False)).emulator == "ale"  # no gain
@@ -321,5 +321,5 @@ def test_a_resumed_run_keeps_its_emulator(monkeypatch: Patch, told: Told) -> Non
     more = ["resume", "snapshots/pong_checkpoint", "--epochs", "2", "--emulator"]
     assert "--emulator warp and cannot continue with ale" in told(*more, "ale", code=2)
     told(*more, "auto")
-    monkeypatch.setattr(device, "INSTALLED", False)
+    monkeypatch.setattr(warp_games, "INSTALLED", False)
     assert "pip install" in told(*more[:2], "--epochs", "3", code=2).splitlines()[-1]

@@ -11,7 +11,7 @@ import pytest
 
 from simple_dqn import own_code
 from simple_dqn.config import Config, EnvironmentConfig, words
-from simple_dqn.environment import Environment, make, named, own_code_of
+from simple_dqn.environment import Environment, import_game, make, own_code_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
@@ -71,7 +71,7 @@ def _games(home: Path) -> None:
 
 
 def open_own(games: int, processes: int = 0, file: str = "games/count.py") -> Environment:
-    flags = {**named({"game": file}), "screen_width": 10, "screen_height": 8, "frame_skip": 1}
+    flags = {**import_game({"game": file}), "screen_width": 10, "screen_height": 8, "frame_skip": 1}
     config = EnvironmentConfig(**flags, processes=processes, random_starts=0)
     return make(config, [stream(3, "environment", place) for place in range(games)], training=True)
 
@@ -194,16 +194,16 @@ def test_a_name_means_a_file_then_a_rom_then_catch_then_an_id(
 ) -> None:
     if "/" not in game:
         (home / game).mkdir()  # a folder is no game
-    found = named({"game": game, **more})
+    found = import_game({"game": game, **more})
     assert (found.get("environment"), found["game"]) == (environment, name)
 
 
 def test_atari_games_keep_their_defaults_whichever_way_they_are_reached() -> None:
     for game, frames in (("pong", 4), ("ALE/Pong-v5", 4), ("catch", 1), ("CartPole-v1", 1)):
-        config = resolve(named({"game": game}))
+        config = resolve(import_game({"game": game}))
         assert config.environment.frame_skip == frames
         assert config.network.max_reward == (1 if frames == 4 else np.inf)
-    config = resolve(named({"game": "CartPole-v1", "frame_skip": 2, "max_reward": 5.0}))
+    config = resolve(import_game({"game": "CartPole-v1", "frame_skip": 2, "max_reward": 5.0}))
     assert (config.environment.frame_skip, config.network.max_reward) == (2, 5.0)
 
 

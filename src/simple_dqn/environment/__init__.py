@@ -19,7 +19,7 @@ from simple_dqn.own_code import OwnCode, game_of_file, import_code
 
 __all__ = [
     "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "check_emulator", "game_name",
-    "is_atari", "make", "named", "own_code_of", "vector_shape", "with_kind",
+    "import_game", "is_atari", "make", "own_code_of", "vector_shape", "with_environment",
 ]  # fmt: skip
 
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
@@ -65,7 +65,7 @@ def open_games(
     if code:
         code.install()
     if config.emulator == "warp" and config.environment == "ale" and watcher is None:
-        from simple_dqn.environment.device import DeviceGames, check
+        from simple_dqn.environment.warp_games import DeviceGames, check
 
         check(Path(config.game), config)
         return DeviceGames(config, streams, training, device)
@@ -85,7 +85,7 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
     """
     if config.emulator == "auto":
         ale = config.environment == "ale"
-        config = replace(config, emulator=_module("device").emulator_for(config) if ale else "ale")
+        config = replace(config, emulator=_module("warp").emulator_for(config) if ale else "ale")
     if is_atari(config):
         return config
     for setting in ONLY_ALE:
@@ -99,7 +99,7 @@ def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
 def check_emulator(config: EnvironmentConfig) -> None:
     """Raise UserError if `--emulator warp` cannot play the game of `config`, or not as asked."""
     if config.emulator == "warp" and config.environment == "ale":
-        _module("device").check(atari.find_rom(config.game), config)
+        _module("warp").check(atari.find_rom(config.game), config)
 
 
 def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...] | None:
@@ -134,7 +134,7 @@ def game_name(config: EnvironmentConfig) -> str:
     return "catch" if config.environment == "catch" else config.game.replace("/", "_")
 
 
-def named(given: dict[str, Any]) -> dict[str, Any]:
+def import_game(given: dict[str, Any]) -> dict[str, Any]:
     """Return the flags `given` with the kind of environment that plays the game that they name.
 
     A name means, in this order: a file, FILE.py, which registers a game with Gymnasium; a ROM; catch; or an
@@ -152,11 +152,11 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
     if colon and not Path(game).exists():
         import_code([module])
         return {**given, "environment": "gym", "game": name}
-    return with_kind(given)
+    return with_environment(given)
 
 
-def with_kind(given: dict[str, Any]) -> dict[str, Any]:
-    """Return `given` with the kind of environment of its game, as `named` does, but import no code."""
+def with_environment(given: dict[str, Any]) -> dict[str, Any]:
+    """Return `given` with the kind of environment of its game, as `import_game` does, but import no code."""
     game = given.get("game", "")
     if "environment" in given or not game:
         return given
@@ -170,5 +170,5 @@ def with_kind(given: dict[str, Any]) -> dict[str, Any]:
 
 def _module(name: str) -> Any:
     """Return the module that makes games of that kind, which is imported only when it is chosen."""
-    names = {"ale": "atari", "gym": "gymnasium"}
+    names = {"ale": "atari", "gym": "gymnasium", "warp": "warp_games"}
     return importlib.import_module(f"{__name__}.{names.get(name, name)}")

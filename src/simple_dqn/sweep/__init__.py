@@ -16,7 +16,7 @@ from typing import Any
 
 from simple_dqn import command_line, own_code, plot
 from simple_dqn.config import BOOLEANS, Config, EnvironmentConfig, number, words
-from simple_dqn.environment import check_emulator, game_name, named
+from simple_dqn.environment import check_emulator, game_name, import_game
 from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import SCORES
@@ -89,7 +89,9 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
     games = find_games(given["games"], Config.from_flags(flags).environment)
     if not given["gpus_per_run"] and any(one.get("backend") == "gpu" for one in settings.values()):
         raise UserError("--backend gpu needs a GPU share for each run: give --gpus_per_run, such as 0.25")
-    configs = [resolve(named({**one, "game": game})) for one in settings.values() for game in games.values()]
+    configs = [
+        resolve(import_game({**one, "game": game})) for one in settings.values() for game in games.values()
+    ]
     if len({one.environment.environment for one in configs}) > 1:
         raise UserError("scores of different kinds of games cannot be compared: give games of one kind")
     for config in configs:  # Refuse here what each run would refuse.
@@ -212,7 +214,7 @@ def find_games(games_named: Sequence[str], config: EnvironmentConfig) -> dict[st
     sets = GAME_SETS if config.environment == "ale" else {}
     for word in itertools.chain.from_iterable(sets[one]() if one in sets else [one] for one in games_named):
         kind = {} if config.environment == "ale" else {"environment": config.environment}
-        name = game_name(replace(config, **named({"game": word, **kind})))
+        name = game_name(replace(config, **import_game({"game": word, **kind})))
         games.setdefault(name, str(Path(word).absolute()) if Path(word).is_file() else word)
     return games
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simple_dqn import evaluation, hub, random_streams
 from simple_dqn.command_line import Parser
 from simple_dqn.config import BOOLEANS, SETTINGS, Config, MemoryConfig, RunConfig
-from simple_dqn.environment import Environment, game_name, is_atari, named
+from simple_dqn.environment import Environment, game_name, import_game, is_atari
 from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.evaluation import Evaluation
@@ -220,7 +220,7 @@ def play(arguments: Sequence[str], program: str) -> None:
         config = settings_of_agent(path, open_snapshot(path), given)
     else:
         fixed = {**ONE_GAME, "random_starts": 0, "observation": "pixels"}
-        config = settle(resolve(named({"game": player, **given}), fixed=fixed), log=False)
+        config = settle(resolve(import_game({"game": player, **given}), fixed=fixed), log=False)
     _check_shown(config)
     _show(config, given.get("display"))
 

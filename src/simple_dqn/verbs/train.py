@@ -14,7 +14,7 @@ from typing import Any
 
 from simple_dqn import command_line, files, hub, own_code, rules
 from simple_dqn.config import NO_TEXT, REGISTERED, Config, RunConfig, Share, as_word
-from simple_dqn.environment import as_played, named, with_kind
+from simple_dqn.environment import as_played, import_game, with_environment
 from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS
@@ -71,7 +71,7 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     check_file(file, flags)
     if "cluster" not in flags and file.get("cluster", "none") not in LOCAL_CLUSTERS:
         raise UserError(f"a settings file cannot choose an address: give --cluster {file['cluster']}")
-    given = merged(file if "game" in flags else with_kind(file), named(flags))
+    given = merged(file if "game" in flags else with_environment(file), import_game(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
     return {**given, "layers": {f"file {file.get('config')}": file, "flag": flags}}
@@ -371,7 +371,7 @@ def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
     fixed |= {"random_steps": 0 if phase == "test" else 1000, f"{phase}_steps": 1000}
     parser = parser_for(program, f"Profile the {phase} phase.", "pong", fixed)
     parser.add_argument("game", help=play.GAME)
-    config = settle(resolve(named(parser.parse(arguments)), None, fixed))
+    config = settle(resolve(import_game(parser.parse(arguments)), None, fixed))
     play.check_weights(config)
     profiler, prefix = cProfile.Profile(), config.run.save_weights_prefix
     lock = locked(Path(prefix)) if prefix else nullcontext()
