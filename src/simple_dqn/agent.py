@@ -48,7 +48,7 @@ class Player:
         self.environment = environment
         self._predict = predict
         if not synchronize:  # as if the games did not wait for each other
-            self._predict = lambda states: np.concatenate([predict(one[np.newaxis]) for one in states])
+            self._predict = lambda states: np.concatenate([predict(state[np.newaxis]) for state in states])
         self._device = None if environment.device is None else device
         shape = environment.screen_shape
         states = np.zeros((environment.games, history_length, *shape), observation_dtype(shape))

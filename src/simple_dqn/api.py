@@ -176,7 +176,7 @@ def train(
     others = {"preset": preset, "config": config, "resume": resume or None}
     flags = settings | {name: value for name, value in others.items() if value is not None}
     given = read([_word("game", game), *labels, *_flag_words(flags)], "simple-dqn train")
-    unconfigured = all(isinstance(one, ConsoleHandler) for one in logging.getLogger().handlers)
+    unconfigured = all(isinstance(handler, ConsoleHandler) for handler in logging.getLogger().handlers)
     run = learn(given, [calls], log=unconfigured)
     if calls.error:
         raise calls.error
@@ -254,7 +254,7 @@ class _CheckedGames(Environment):
 
     def step(self, actions: Actions) -> Step:
         games, given, most = self._open(), np.array(actions, object), self.actions - 1
-        if given.shape != (self.games,) or not all(one in range(self.actions) for one in given):
+        if given.shape != (self.games,) or not all(action in range(self.actions) for action in given):
             raise UserError(f"the actions are {actions!r}: give int64 [{self.games}] from 0 to {most}")
         return games.step(given.astype(np.int64))
 

@@ -66,8 +66,8 @@ class Parser(argparse.ArgumentParser):
             return super().format_help()
         formatter = self._get_formatter()
         used = [action for name in self.most_used for action in actions if action.dest == name]
-        words = [str(one.metavar or one.dest.upper()) for one in actions if not one.option_strings]
-        own = [one for one in actions if one.dest not in SETTINGS or not one.option_strings]
+        words = [str(arg.metavar or arg.dest.upper()) for arg in actions if not arg.option_strings]
+        own = [arg for arg in actions if arg.dest not in SETTINGS or not arg.option_strings]
         for shown in (own, used):
             formatter.start_section(None)
             formatter.add_arguments(shown)

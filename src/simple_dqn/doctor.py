@@ -97,7 +97,7 @@ def roms(_folder: Path) -> Finding:
 
 def disk(folder: Path) -> Finding:
     """Check the free disk space."""
-    folder = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.is_dir())
+    folder = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(folder).free
     text = f"{gigabytes(free)} are free in {folder.resolve()}"
     if free < LEAST_DISK:

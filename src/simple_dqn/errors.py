@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
     These are control characters, marks of direction, lone surrogates, and separators other than the space.
     """
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 class UserError(Exception):

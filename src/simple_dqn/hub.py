@@ -35,7 +35,7 @@ def local(word: str | os.PathLike[str]) -> Path:
         raise UserError(f"{address} is not an address: give hf://USER/REPO or hf://USER/REPO/FILE.pkl")
     with _hub(address) as hub:
         info = hub.HfApi().model_info(match["repo"], files_metadata=True)
-        sizes = {one.rfilename: one.size for one in info.siblings if re.fullmatch(FILE, one.rfilename)}
+        sizes = {file.rfilename: file.size for file in info.siblings if re.fullmatch(FILE, file.rfilename)}
         names = [name for name in sizes if match["file"] in (None, name)]
         if len(names) != 1:
             there = f"it has {', '.join([*sizes][:5])}" if sizes else "it has no snapshot"

@@ -49,8 +49,8 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
             absent = isinstance(error, ModuleNotFoundError) and error.name == key
             why = "there is no such module: install it, or give the path of its file, FILE.py"
             raise UserError(f"--import {name}: {why if absent else cause(error)}") from error
-        new = [one for one, spec in gymnasium.registry.items() if before.get(one) is not spec]
-        own = [one for one in new if _module_of(gymnasium.registry[one]) == module]
+        new = [id_ for id_, spec in gymnasium.registry.items() if before.get(id_) is not spec]
+        own = [id_ for id_ in new if _module_of(gymnasium.registry[id_]) == module]
         IMPORTED[key] = tuple(own or new)  # If it registers none itself, its imports may have.
 
 

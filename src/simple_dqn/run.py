@@ -58,7 +58,7 @@ class Phase:
         """Return the phase in the state of a run, or raise ValueError if there is no such phase."""
         phase = Phase(**run["phase"])
         numbers = (phase.epoch, phase.done)
-        if phase.name not in PHASES or any(type(one) is not int or one < 0 for one in numbers):
+        if phase.name not in PHASES or any(type(number) is not int or number < 0 for number in numbers):
             raise ValueError(f"it has no phase {phase.name!r} {phase.epoch!r} {phase.done!r}")
         return phase
 

@@ -352,7 +352,7 @@ def no_transition(ring: Ring) -> UserError:
 def check_drawn(drawn: Any, count: int, ring: Ring, name: str) -> None:
     """Raise UserError unless `drawn`, by a sampler of the user's, is what `Uniform.draw` returns."""
     pair = drawn if isinstance(drawn, tuple | list) and len(drawn) == 2 else (drawn,)
-    kinds = [(one.dtype.kind, one.shape) if isinstance(one, np.ndarray) else type(one) for one in pair]
+    kinds = [(part.dtype.kind, part.shape) if isinstance(part, np.ndarray) else type(part) for part in pair]
     if kinds != [("i", (count,)), ("f", (count,))]:
         found = [f"{it.dtype} {[*it.shape]}" if hasattr(it, "shape") else type(it).__name__ for it in pair]
         wanted = f"return numbers int64 [{count}] and weights float32 [{count}]"

@@ -359,7 +359,7 @@ def plain(value: Any, kind: type = object) -> Any:
         return value
     if type(value) is list:
         with suppress(TypeError):
-            return json.loads(json.dumps([plain(one) for one in value]))  # no arrays in lists
+            return json.loads(json.dumps([plain(item) for item in value]))  # no arrays in lists
     wanted = "keep to Python's numbers, text, lists of these, NumPy's arrays, and dicts with names as keys"
     raise TypeError(f"it returned {in_short(value)}: {wanted}")
 

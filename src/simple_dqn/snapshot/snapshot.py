@@ -87,7 +87,7 @@ def read_archive(file: BinaryIO, small: bool = False) -> CheckpointState:
     with zipfile.ZipFile(file) as archive:
         members = {member.filename: member for member in archive.infolist()}
         plain = all(one.compress_size == one.file_size and not one.compress_type for one in members.values())
-        if not plain or sum(one.file_size for one in archive.infolist()) > size:
+        if not plain or sum(info.file_size for info in archive.infolist()) > size:
             raise ValueError("its members are too large, or compressed")
         if len(members) < len(archive.infolist()) or (small and members[TREE].file_size > LONGEST_TREE):
             raise ValueError("two of its members have one name, or its tree.json is too long")

@@ -57,7 +57,7 @@ class PhaseSummary:
         return {f"{self.phase}/{name}": float(value) for name, value in numbers.items()}
 
 
-COLUMNS = tuple(one.name for one in fields(PhaseSummary))[:16]  # of the CSV
+COLUMNS = tuple(field.name for field in fields(PhaseSummary))[:16]  # of the CSV
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Statistics:
     def begin(self) -> None:
         """Open the files; a run from a snapshot continues the total time of the CSV's last row."""
         self.open()
-        row = next((one.last_row for one in self._writers if one.last_row), "")
+        row = next((writer.last_row for writer in self._writers if writer.last_row), "")
         with suppress(IndexError, ValueError):  # a new CSV has only its header
             before = float(row.split(",")[COLUMNS.index("total_time")])
             self._run_start -= before if 0 < before < math.inf else 0
@@ -253,7 +253,7 @@ class Statistics:
             "running": self._scores.running.copy() if self._scores else None,
             "phase_time": self._clock() - self._phase_start,
             "total_time": self._clock() - self._run_start,
-            "csv": next((one.last_row for one in self._writers if one.last_row), None),
+            "csv": next((writer.last_row for writer in self._writers if writer.last_row), None),
         }
 
     def set_state(self, state: CheckpointState) -> None:

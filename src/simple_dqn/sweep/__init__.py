@@ -82,17 +82,17 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
     settings = {name: _shared(one) for name, one in given.get("compare", [("", {})])}
     if len(settings) < len(given.get("compare", [()])):
         raise UserError("two settings of --compare have the same name: give each its own")
-    if "config" in given and any("preset" in one for one in settings.values()):
+    if "config" in given and any("preset" in own for own in settings.values()):
         raise UserError("--config replaces settings of the presets in --compare: compare settings as flags")
     flags = ({} if given["gpus_per_run"] else {"backend": "cpu"}) | _shared(given)
     settings = {name: merged(flags, one) for name, one in settings.items()}
     games = find_games(given["games"], Config.from_flags(flags).environment)
-    if not given["gpus_per_run"] and any(one.get("backend") == "gpu" for one in settings.values()):
+    if not given["gpus_per_run"] and any(own.get("backend") == "gpu" for own in settings.values()):
         raise UserError("--backend gpu needs a GPU share for each run: give --gpus_per_run, such as 0.25")
     configs = [
-        resolve(import_game({**one, "game": game})) for one in settings.values() for game in games.values()
+        resolve(import_game({**own, "game": game})) for own in settings.values() for game in games.values()
     ]
-    if len({one.environment.environment for one in configs}) > 1:
+    if len({config.environment.environment for config in configs}) > 1:
         raise UserError("scores of different kinds of games cannot be compared: give games of one kind")
     for config in configs:  # Refuse here what each run would refuse.
         settle(replace(config, run=replace(config.run, random_seed=1, csv_file="run.csv")), log=False)

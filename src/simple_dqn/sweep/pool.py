@@ -91,7 +91,7 @@ class SweepRun(Member):
 def run_all(runs: Sequence[SweepRun], slots: int, work: Work, report: Callable[[], None]) -> None:
     """Do `work` on every waiting run, at most `slots` at a time, and `report` each second, until all end."""
     stopped, threads = Event(), ThreadPoolExecutor(slots)
-    attempts = [threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"]
+    attempts = [threads.submit(run.attempt, work, stopped) for run in runs if run.state == "waiting"]
     try:
         left: object = attempts
         while left:
@@ -138,7 +138,7 @@ def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         wanted = {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}
-        slots = sum(min(int(one.get(kind, 0) / each) for kind, each in wanted.items()) for one in machines)
+        slots = sum(min(int(node.get(kind, 0) / each) for kind, each in wanted.items()) for node in machines)
         remote: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(carry_out)
 
         def work(job: Job, stopped: Event) -> str:
@@ -154,10 +154,10 @@ def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]
 def visible_gpus() -> list[str]:
     """Return the numbers of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
     if "CUDA_VISIBLE_DEVICES" in os.environ:
-        return [one for one in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if one not in ("", "-1")]
+        return [gpu for gpu in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if gpu not in ("", "-1")]
     program = shutil.which("nvidia-smi")
     listed = subprocess.run([program, "-L"], capture_output=True, check=False).stdout if program else b""
-    return [str(number) for number in range(sum(one.startswith(b"GPU ") for one in listed.splitlines()))]
+    return [str(number) for number in range(sum(line.startswith(b"GPU ") for line in listed.splitlines()))]
 
 
 def carry_out(

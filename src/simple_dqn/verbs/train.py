@@ -219,7 +219,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
     settings["csv_file"] = flags["csv_file"] or ""
     others = [flags.get(name) or "" for name in UNRECORDED if not isinstance(flags.get(name), bool)]
     texts = (*settings.values(), *others)
-    if wrong := [one for one in texts if not isinstance(one, str) or NO_TEXT.search(one)]:
+    if wrong := [text for text in texts if not isinstance(text, str) or NO_TEXT.search(text)]:
         raise ValueError(f"its setting {wrong[0]!r} is not text")
     settings |= checked_settings(flags, {*settings, *UNRECORDED})
     config = Config.from_flags(settings)
@@ -352,7 +352,7 @@ def finish_training(config: Config, interrupt: Interrupt) -> None:
     prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
 
     def words(path: Path) -> str:
-        imports = [word for one in own_code.IMPORTED for word in ("--import", str(from_here(Path(one))))]
+        imports = [word for file in own_code.IMPORTED for word in ("--import", str(from_here(Path(file))))]
         return shlex.join([str(from_here(path)), *imports])
 
     if prefix and interrupt.requested and CheckpointFolder(checkpoint_folder(prefix)).latest_number():

@@ -56,7 +56,7 @@ class View:
     @property
     def hints(self) -> list[tuple[str, str]]:
         """The keys that do something, in two columns."""
-        words = [one for one in HINTS if one[0] not in self.no_effect]
+        words = [hint for hint in HINTS if hint[0] not in self.no_effect]
         return list(zip(words[::2], [*words[1::2], ""], strict=False))
 
 

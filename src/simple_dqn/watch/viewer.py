@@ -141,7 +141,7 @@ class GameWindow:
             elif event.type == pygame.KEYDOWN:
                 # The key's label, then its character: on some keyboards brackets need AltGr.
                 names = (pygame.key.name(event.key), event.unicode)
-                name = next((one for one in names if one in COMMANDS or one in BUTTONS), "")
+                name = next((name for name in names if name in COMMANDS or name in BUTTONS), "")
                 commands += [name] if name in COMMANDS else []
                 tapped |= {BUTTONS[name]} if name in BUTTONS else set()
         pressed = pygame.key.get_pressed()
