@@ -152,7 +152,7 @@ def q_network(actions: int, rng: np.random.Generator) -> nn.Sequential:
         nn.Conv2d(64, 64, 3, 1), nn.ReLU(),  # [B, 64, 7, 7]
         nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, actions),
     )  # fmt: skip
-    for layer in [one for one in network if isinstance(one, nn.Conv2d | nn.Linear)]:
+    for layer in [module for module in network if isinstance(module, nn.Conv2d | nn.Linear)]:
         bound = layer.weight[0].numel() ** -0.5  # 1/√n for the n inputs of a unit
         for values in layer.parameters():
             values.data = torch.from_numpy(rng.uniform(-bound, bound, values.shape)).float()
@@ -251,9 +251,9 @@ def main() -> None:
     parser = argparse.ArgumentParser("dqn.sh", argparse.SUPPRESS, "./dqn.sh GAME", allow_abbrev=False)
     games = {*ale_py.roms.get_all_rom_ids()} - {"combat", "joust", "maze_craze", "warlords"}  # two players
     parser.add_argument("game", metavar="GAME, such as pong")
-    for one in fields(Settings):
-        about = f"{get_args(one.type)[1]} (default: {one.default or 'none'})"
-        parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default, help=about)
+    for field in fields(Settings):
+        about = f"{get_args(field.type)[1]} (default: {field.default or 'none'})"
+        parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default, help=about)
     for name, value in (arguments := vars(parser.parse_args())).items():
         least, most = (0, 1) if isinstance(value, float) else (LEAST.get(name, 1), MOST.get(name, 10**9))
         if not (isinstance(value, str) or least <= value <= most):
