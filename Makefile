@@ -30,6 +30,7 @@ lint: dev
 	$(python) -m ruff check
 	$(python) -m ruff format --check
 	$(python) -m mypy
+	$(python) -m mypy --platform darwin --cache-dir .mypy_cache/darwin src
 	$(python) scripts/size.py
 
 docs: dev

@@ -4,8 +4,7 @@
 
 Each actor plays one trajectory after another, with at most two in flight. The learner stores each, makes the
 updates that are due for its steps, and sends new weights every `--weights_every` updates. The flags are
-measured figures; their defaults are those of docs/cluster.md. The time to play a trajectory is
-random.
+measured figures; their defaults are those of docs/cluster.md. The time to play a trajectory is random.
 """
 
 import heapq

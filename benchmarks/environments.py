@@ -114,7 +114,7 @@ def contenders(game: str, games: int) -> dict[str, Callable[[], object]]:
     """Return a function for each environment, by name, that takes one step in each of `games` games."""
     steps = {
         "this project, maximum of two frames": this_project(game, games),
-        "this project, ALE's colour averaging": this_project(game, games, color_averaging=True),
+        "this project, ALE's color averaging": this_project(game, games, color_averaging=True),
         "Gymnasium, AtariPreprocessing + FrameStack": by_gymnasium(game, games),
     }
     if games == MANY:

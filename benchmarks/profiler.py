@@ -1,6 +1,6 @@
 """The profiler: the wall time of each part of the loop, by thread.
 
-It times the parts from outside: `watch` puts a clock around their methods, so the algorithm knows of none.
+`Profiler.watch` replaces methods of the parts by timed ones, so the algorithm has no code for the profiler.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Plays one game, finds what activates a network's filters and choices in it, and draws a page about it.
+"""Plays one game, finds what activates a network's filters and explains its choices, and draws a page.
 
 The page is one self-contained HTML file with the game, the choices in it, and the filters' peaks. Letters in
 shapes are those of `simple_dqn.types`.
@@ -33,7 +33,7 @@ Rgba = NDArray[np.uint32]  # [H, W]: the bytes of a pixel are red, green, blue a
 
 BATCH = 32  # states per forward pass: the activations of all units take some MB
 MOST_MOMENTS = 2000  # a longer game shows only every 2nd, 3rd, ... step
-# Of tqdm's; on a terminal only.
+# Arguments of tqdm; None: no bar unless on a terminal.
 BAR: dict[str, Any] = {"unit": " steps", "leave": False, "dynamic_ncols": True, "disable": None}
 HERE = Path(__file__).parent
 TITLE = {"text_font_size": "12px", "text_font_style": "normal", "text_color": "#444444"}
@@ -108,13 +108,13 @@ def find_peaks(
 ) -> Peaks:
     """Return the strongest activation of each filter of `layer` in `game`; the first of equal ones.
 
-    Only the `number` most active filters are returned, strongest first. Those of all states of a
-    game are not kept, which would take gigabytes.
+    Only the `number` most active filters are returned, strongest first. The activations of a whole game would
+    take gigabytes, so they are computed for a few states at a time.
     """
     filters = np.arange(layer.filters)
     highest, places = np.zeros(len(filters), np.float32), np.zeros((3, len(filters)), np.int64)
     for times in _batches(game.whole(), f"looking at {layer.name}"):
-        # of each filter, all units in all states: [K, B * rows * columns]
+        # Of each filter, all units in all states: [K, B * rows * columns].
         activations = guided.activations(game.states(times), layer.name).swapaxes(0, 1)
         flat = activations.reshape(len(filters), -1)
         where = flat.argmax(axis=1)
@@ -182,13 +182,13 @@ def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping
         pairs = [_filter(layer, peaks, n, states[n], gradients[n]) for n in range(len(states))]
         roots += pairs
         layers.append({"layer": layer, "pairs": [pair.name for pair in pairs]})
-    words = {
+    variables = {
         **facts, "layers": layers, "steps": len(game), "apart": moments.apart,
         "score": f"{game.rewards.sum():g}", "history_length": game.history_length,
     }  # fmt: skip
     settings.compression_level = 9  # gzip's highest: the page is written once and kept
     title, template = f"What the network sees: {facts['game']}", (HERE / "page.html").read_text("utf-8")
-    return str(file_html(roots, INLINE, title, template=template, template_variables=words))
+    return str(file_html(roots, INLINE, title, template=template, template_variables=variables))
 
 
 def color_channels(values: NDArray[Any]) -> NDArray[Any]:
@@ -272,9 +272,8 @@ def _filter(
 
 def _scrubber(game: PlayedGame, moments: Moments) -> models.Model:
     """Return a slider through `game`, and the pictures, curves and text that follow it."""
-    film = models.ColumnDataSource(
-        {"screen": game.screens[moments.times], "saliency": moments.saliency, "words": _words(game, moments)}
-    )
+    captions, screens = _captions(game, moments), game.screens[moments.times]
+    film = models.ColumnDataSource({"screen": screens, "saliency": moments.saliency, "captions": captions})
     shown = models.ColumnDataSource({name: [film.data[name][0].copy()] for name in ("screen", "saliency")})
     last = int(moments.times[-1])
     slider = models.Slider(
@@ -282,7 +281,7 @@ def _scrubber(game: PlayedGame, moments: Moments) -> models.Model:
         width=820, bar_color="#b5367a",
     )  # fmt: skip
     play = models.Toggle(name="play", label="▶ Play", width=90, align="end")
-    caption = models.Div(name="caption", text=film.data["words"][0], width=900, styles={"font-size": "14px"})
+    caption = models.Div(name="caption", text=captions[0], width=900, styles={"font-size": "14px"})
     marker = models.Span(name="marker", location=0, dimension="height", line_color="#222222", line_width=2)
     parts = {"slider": slider, "film": film, "shown": shown, "caption": caption, "marker": marker}
     slider.js_on_change("value", models.CustomJS(args=parts, code=(HERE / "show_step.js").read_text()))
@@ -295,15 +294,15 @@ def _scrubber(game: PlayedGame, moments: Moments) -> models.Model:
     return column(row(play, slider), caption, panes, spacing=4, name="scrubber")
 
 
-def _words(game: PlayedGame, moments: Moments) -> list[str]:
+def _captions(game: PlayedGame, moments: Moments) -> list[str]:
     """Return the caption of each moment, in HTML."""
     scores = np.cumsum(game.rewards) - game.rewards  # before the action's reward
     result, names = [], game.action_names
     for time, qvalues in zip(moments.times.tolist(), moments.qvalues, strict=True):
         taken, best = game.actions[time], qvalues.argmax()
-        choice = "the best" if taken == best else f"by chance; the best was {names[best]}"
-        words = f"takes <b>{names[taken]}</b> (Q-value {qvalues[taken]:.3f}), {choice}"
-        result.append(f"Step <b>{time}</b> of {len(game)}: {words}. Score so far: {scores[time]:g}.")
+        reason = "the best" if taken == best else f"by chance; the best was {names[best]}"
+        choice = f"takes <b>{names[taken]}</b> (Q-value {qvalues[taken]:.3f}), {reason}"
+        result.append(f"Step <b>{time}</b> of {len(game)}: {choice}. Score so far: {scores[time]:g}.")
     return result
 
 

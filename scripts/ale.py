@@ -18,7 +18,7 @@ from atari2600.machine import CPU, RIOT, TIA
 from atari2600.starts import Start, State
 from atari2600.tables import NEVER, reversed_bits
 
-COLOURS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
+COLORS = np.arange(256).astype(np.uint8) & np.uint8(0xFE)
 TRUE = 0xFAB1FAB2  # how ALE writes booleans into its saved states
 FALSE = 0xBAD1BAD2 - 2**32
 # STA WSYNC; INX; TXA; LSR; STA VSYNC; BVC to the start: frames of eight lines that change nothing in RAM
@@ -100,7 +100,7 @@ def _read_riot(riot: NDArray[np.int32], saved: list[int], past: int) -> None:
 def _read_tia(tia: NDArray[np.int32], saved: list[int], past: int) -> None:
     tia[TIA.SYNC_UNTIL] = NEVER if saved[7] > 0x70000000 else saved[7] - saved[0]
     tia[[TIA.VBLANK, TIA.NUSIZ0, TIA.NUSIZ1]] = saved[10:13]
-    tia[TIA.COLUP0 : TIA.COLUBK + 1] = [colour & 0xFE for colour in saved[13:17]]
+    tia[TIA.COLUP0 : TIA.COLUBK + 1] = [color & 0xFE for color in saved[13:17]]
     tia[TIA.CTRLPF] = tia[TIA.REFLECTED] = saved[17]
     tia[[TIA.REFP0, TIA.REFP1]] = [8 * _true(bit) for bit in saved[19:21]]
     tia[TIA.PF : TIA.OLD1 + 1] = saved[21:26]
@@ -197,17 +197,15 @@ def run_in_ram(game: str, program: list[int]) -> ALEInterface:
     return ale
 
 
-def paint(colour: int) -> list[int]:
+def paint(color: int) -> list[int]:
     """Return a program that fills the screen with a color, with an HMOVE in each line."""
     # LDA #color; STA COLUBK; LDA #0; STA VBLANK; loop: STA WSYNC; STA HMOVE; JMP loop
-    return [0xA9, colour, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x85, 0x2A, 0x4C, 0x88, 0]
+    return [0xA9, color, 0x85, 9, 0xA9, 0, 0x85, 1, 0x85, 2, 0x85, 0x2A, 0x4C, 0x88, 0]
 
 
 def gray_levels() -> list[int]:
     """Return ALE's gray level of each color."""
-    return [
-        int(run_in_ram("pong", paint(colour)).getScreenGrayscale()[100, 80]) for colour in COLOURS.tolist()
-    ]
+    return [int(run_in_ram("pong", paint(color)).getScreenGrayscale()[100, 80]) for color in COLORS.tolist()]
 
 
 def has_combs(game: str) -> int:

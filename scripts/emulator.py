@@ -365,7 +365,7 @@ def best_start(game: str, whole: bool = True) -> Start:
 
 
 def make(names: list[str]) -> None:
-    """Write `starts.json`; with names, only the starts of these games are made anew."""
+    """Write `starts.json`; with names, only the starts of these games are replaced."""
     found = {game: starts.find(game) for game in RULES if names and game not in names}
     starts.save(gray_levels(), twister(), found)
     found |= {game: best_start(game, game not in RESETS) for game in names or RULES}

@@ -89,8 +89,8 @@ def stage_source(source: Path) -> None:
 def stage_reference() -> None:
     """Write the pages of the API reference: one of the public names, and one for each module."""
     public = "".join(f"::: {name}\n    options: {{heading_level: 2}}\n\n" for name in public_names())
-    told = "The names of `import simple_dqn` are public and stable; the other pages are for contributors."
-    write(Path("reference", "simple_dqn.md"), f"# simple_dqn\n\n{told}\n\n{public}")
+    note = "The names of `import simple_dqn` are public and stable; the other pages are for contributors."
+    write(Path("reference", "simple_dqn.md"), f"# simple_dqn\n\n{note}\n\n{public}")
     for module in modules():
         write(Path("reference", f"{module}.md"), f"# simple_dqn.{module}\n\n::: simple_dqn.{module}\n")
 

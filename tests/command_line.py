@@ -139,7 +139,7 @@ def read(verb: str, arguments: Sequence[str]) -> ReadError:
     arguments = take_imports(arguments)
     with only_reading():
         try:
-            main.carrying_out(verb)(arguments, f"./{verb}.sh")
+            main.function_of(verb)(arguments, f"./{verb}.sh")
         except ReadError as outcome:
             return outcome
     raise AssertionError(f"{verb} read nothing")

@@ -427,7 +427,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         r"\(self, count, steps, rng\)": [lambda: api.register_sampler("x", OtherDraw)],
         "subclass of simple_dqn.samplers.Uniform": [lambda: api.register_sampler("x", NoWriter)],
         r"\(path, settings, resumed\)": [lambda: api.register_track("x", lambda path: Writer())],
-        "NoWriter is no Writer": [lambda: api.register_track("x", NoWriter)],
+        "NoWriter is not a Writer": [lambda: api.register_track("x", NoWriter)],
     }  # fmt: skip
     for told, calls in wrong.items():
         for call in calls:

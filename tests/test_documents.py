@@ -158,10 +158,10 @@ def read_verb(verb: str, words: list[str], may_be_cut_short: bool) -> dict[str, 
 
 def read_benchmark(words: list[str]) -> ReadError | None:
     """Return what a table of bench.sh, or a script, reads."""
-    name = words[0]
-    complaints = io.StringIO()
+    name, complaints = words[0], io.StringIO()
     with (
         only_reading(),
+        patch("signal.signal"),  # examples/dqn.py would let Ctrl-C, and tests that send it, end this process
         patch.object(subprocess, "Popen", side_effect=AssertionError(f"{name} did not stop at its flags")),
         patch.object(sys, "argv", words),
         contextlib.redirect_stderr(complaints),

@@ -143,8 +143,8 @@ def test_an_address_chooses_no_path(hub: type[Stub], home: Path, told: Told) -> 
     }  # fmt: skip
     hub.sizes["large.pkl"] = 200 << 20
     cases = {
-        "is no address": "hf: hf:// hf:/a/b hf://a hf://a/.. hf://../b hf://a/b/c/x.pkl hf://a/b/../x.pkl "
-        "hf://a/b/x.txt hf://a%2Fb/c hf://a/b/ hf://a/b@main hf://./b hf://a/b..c",
+        "is not an address": "hf: hf:// hf:/a/b hf://a hf://a/.. hf://../b hf://a/b/c/x.pkl "
+        "hf://a/b/../x.pkl hf://a/b/x.txt hf://a%2Fb/c hf://a/b/ hf://a/b@main hf://./b hf://a/b..c",
         "it has no snapshot": "hf://a/none", "it has x.pkl, y.pkl": "hf://a/two hf://a/two/z.pkl",
         "more than": "hf://a/large", "cannot be used": "hf://a/bad hf://a/code", "is not a snapshot": "hf://a/two/x.pkl",
         "404": "hf://a/absent",

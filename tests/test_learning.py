@@ -139,7 +139,7 @@ def test_a_game_is_solved_without_further_flags(game: str, least: float, seed: i
 
 
 def test_each_place_plays_its_share_so_that_short_games_are_not_favoured() -> None:
-    board = ScoreBoard(places=2, games=4)
+    board = ScoreBoard(workers=2, games=4)
     for number in range(1, 7):  # place 0 ends a game at each step, place 1 at each third
         assert not board.complete
         board.add(make_step([1, 1], resets=[True, number % 3 == 0], starts=[number > 1, number % 3 == 1]))

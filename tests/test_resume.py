@@ -122,7 +122,7 @@ def stop_at(monkeypatch: Patch, name: str, epoch: int, done: int) -> None:
         if (run.phase.name, run.phase.epoch, run.phase.done + steps) == (name, epoch, done):
             os.kill(os.getpid(), signal.SIGINT)
 
-    watch(Run, "_is_end_at_safe_point", stop, monkeypatch)
+    watch(Run, "_on_safe_point", stop, monkeypatch)
 
 
 @pytest.fixture(autouse=True)
@@ -310,7 +310,7 @@ def test_a_resume_refuses_some_changed_settings_and_logs_the_others(caplog: Logs
     for name, was, now in (("datatype", "float64", "float32"), ("cluster", "local", "none")):
         with pytest.raises(UserError, match="cannot continue with"):
             check_flags({name: was}, {name: now})
-    with pytest.raises(UserError, match=r"a checkpoint chooses no address: give --cluster 10\.0\.0\.1:6379"):
+    with pytest.raises(UserError, match=r"cannot choose an address: give --cluster 10\.0\.0\.1:6379"):
         check_flags({"cluster": "10.0.0.1:6379"}, {})
     saved = {"learning_rate": 0.1, "csv_file": "a", "workers": 2}
     with caplog.at_level("INFO"):

@@ -260,19 +260,19 @@ def test_print_config_names_the_source_of_each_value(tmp_path: Path, start: Star
     (tmp_path / "mine.yaml").write_text("preset: strong\nepochs: 3\nlearning_rate: 0.1\nprioritized: true\n")
     words = "--rollout_steps 0 --double --learning_rate 1e-3 --target_steps 99 --workers 3 --print_config"
     assert start("home", "train", "CartPole-v1", "--config", "../mine.yaml", *words.split()) == 0
-    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    for line in (
+    lines = {
         "learning_rate: 0.001  # flag; strong: 0.00025", "target_rule: double  # flag; strong: max",
         "epochs: 3  # file ../mine.yaml; strong: 200", "batch_size: 128  # preset strong",
         "sampler: prioritized  # file ../mine.yaml; strong: uniform", "n_step: 1  # default",
         "frame_skip: 1  # derived; strong: 4", "rollout_steps: 0  # flag; strong: 16",
         "learning_rate_decay_updates: 4800  # preset strong; strong: 100%",
         "schedule: serial  # derived; strong: rollouts",
-    ):  # fmt: skip
-        assert line in shown
-    assert start("home", "train", "CartPole-v1", "--print_config") == 0  # with the preset of its space
-    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert {"discount_rate: 0.98  # preset vector", "sampler: uniform  # default"} <= {*shown}
+    }  # fmt: skip
+    assert not lines - {line.strip() for line in capsys.readouterr().out.splitlines()}
+    vector = {"discount_rate: 0.98  # preset vector", "sampler: uniform  # default"}
+    for game, lines in ("CartPole-v1", vector), ("pong", {"rollout_steps: 0  # default"}):
+        assert start("home", "train", game, "--print_config") == 0  # with its usual preset
+        assert not lines - {line.strip() for line in capsys.readouterr().out.splitlines()}
 
 
 def test_a_file_chooses_no_path_to_write_to_and_no_address(

@@ -364,8 +364,8 @@ CASES: list[tuple[str, Prepare, str, str]] = [
     ("ROMs", lambda *_: None, "ok", "each with the correct MD5"),
     ("ROMs", broken_roms, "error", "install ale-py again"),
     ("disk", free_disk(9e9), "ok", "9 GB are free"),
-    ("disk", free_disk(2e9), "warning", "make room for 3 GB, or lower --replay_size"),
-    ("disk", free_disk(9e8), "error", "make room"),
+    ("disk", free_disk(2e9), "warning", "free 3 GB, or lower --replay_size"),
+    ("disk", free_disk(9e8), "error", "free some disk space"),
 ]  # fmt: skip
 
 

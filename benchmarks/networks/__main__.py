@@ -21,7 +21,7 @@ from simple_dqn.command_line import Parser
 from simple_dqn.errors import UserError
 from simple_dqn.files import check_target
 from simple_dqn.machine import usable_cores
-from simple_dqn.sweep.pool import graphics_devices
+from simple_dqn.sweep.pool import visible_gpus
 
 # rounds, seconds per figure and round, maximum seconds of warm-up
 QUICK, FULL = (3, 0.2, 1.0), (7, 1.0, 20.0)
@@ -52,7 +52,7 @@ def choose(words: Sequence[str]) -> list[str]:
 
 def devices() -> list[str]:
     """Return "cpu", and "gpu" if nvidia-smi finds one."""
-    return ["cpu", "gpu"] if graphics_devices() else ["cpu"]
+    return ["cpu", "gpu"] if visible_gpus() else ["cpu"]
 
 
 def peaks(threads: int) -> report.Peaks:

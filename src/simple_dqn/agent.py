@@ -28,10 +28,10 @@ class DivergedError(UserError):
 
 
 class Player:
-    """The ε-greedy policy in E games side by side, the `environment`.
+    """Plays the E games of an `environment` side by side, by an ε-greedy policy.
 
-    `states` are their current states, uint8 [E, S, H, W]: a view to read, valid until the next step. They
-    equal the prestates of the next transitions in the replay memory, bit for bit.
+    `states` are the current states of the games, uint8 [E, S, H, W]: a view to read, valid until the next
+    step. They equal the prestates of the next transitions in the replay memory, bit for bit.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Player:
 
         `predict` returns the Q-values float32 [B, A] of states uint8 [B, S, H, W], for all games in one batch
         or, without `synchronize`, for one game after the other. `rng` is the random stream of exploration.
-        The network is on `device`, which keeps the states, as a tensor, if the screens of `environment` are
-        there, too; else they are a NumPy array.
+        `device` is that of the network. If `environment` has its screens there, too, the states are a tensor
+        on it; otherwise they are a NumPy array.
         """
         self.environment = environment
         self._predict = predict
-        if not synchronize:  # as for workers that do not wait for each other
+        if not synchronize:  # as if the games did not wait for each other
             self._predict = lambda states: np.concatenate([predict(one[np.newaxis]) for one in states])
         self._device = None if environment.device is None else device
         shape = environment.screen_shape
@@ -149,7 +149,7 @@ class Agent:
         ε falls linearly over `exploration_decay_steps`, then stays. Game i of N explores with
         ε_i = ε^(1 + α i / (N - 1)), α = `exploration_spread`: games with a large ε find new states while
         those with a small one play far (Horgan et al. 2018, section 4.1, with one game for each actor).
-        `games` are the i, out of N = `count` games; by default all of this agent.
+        `games` has the numbers i, of N = `count` games in all; by default both are those of this agent.
         """
         config, games = self.config, games or range(self.games)
         start, rate = config.exploration_rate_start, config.exploration_rate_end
@@ -163,9 +163,9 @@ class Agent:
         self.network.updates = self.config.updates_in(steps)
 
     def execute(self, actions: Actions, exploration_rate: float | None = None) -> Step:
-        """Take `actions` int64 [E], and return the step of every game.
+        """Take `actions` int64 [E], one in each game, and return the step.
 
-        It counts as a step of training, unless the actions were chosen with the given `exploration_rate`.
+        It counts as a training step of each game, unless `exploration_rate`, their mean ε, is given.
         """
         step = self.player.execute(actions)
         if exploration_rate is None:
@@ -180,7 +180,7 @@ class Agent:
         With prioritized replay, the memory receives the TD errors after each update (Schaul et al. 2016,
         Algorithm 1).
         """
-        for _ in range(self.due(self.config.train_frequency, steps) * self.config.train_repeat):
+        for _ in range(self.updates_due(steps)):
             self.learn_from(self.prepare(self.total_train_steps))
             self.update_priorities()
         if self.config.target_steps and self.due(self.config.target_steps, steps):
@@ -189,6 +189,10 @@ class Agent:
     def due(self, every: int, steps: int) -> int:
         """Return the number of multiples of `every` among the latest `steps` training steps."""
         return self.total_train_steps // every - (self.total_train_steps - steps) // every
+
+    def updates_due(self, steps: int) -> int:
+        """Return the number of updates that are due for the latest `steps` training steps."""
+        return self.due(self.config.train_frequency, steps) * self.config.train_repeat
 
     def prepare(self, steps: int) -> PreparedBatch:
         """Sample a minibatch and compute its targets; `steps` is the training step, for the β of sampling."""
@@ -222,8 +226,9 @@ class Agent:
         self.report_losses()
         outcomes, self._unreported = self._unreported, []
         if outcomes:
-            numbers, errors = ([getattr(one, name) for one in outcomes] for name in ("numbers", "errors"))
-            self.memory.update_priorities(np.concatenate(numbers), np.concatenate(errors))
+            numbers = np.concatenate([outcome.numbers for outcome in outcomes])
+            errors = np.concatenate([outcome.errors for outcome in outcomes])
+            self.memory.update_priorities(numbers, errors)
 
     def check(self) -> None:
         """Report the losses so far, and raise DivergedError if a loss or a weight is NaN or infinite."""

@@ -1,7 +1,7 @@
-"""The Python API (docs/api.md): what the command line does, as functions. `simple_dqn` re-exports it.
+"""The Python API (docs/api.md): the commands as functions. `simple_dqn` re-exports it.
 
-Flags are keyword arguments with the names, values and limits of the command line. Errors have its messages,
-and are raised as `UserError`.
+Flags are keyword arguments with the names, values and limits of the command line. Errors are raised as
+`UserError`, with the messages of the command line.
 """
 
 import inspect
@@ -107,11 +107,11 @@ class TrainingRun:
 
 
 class _Callbacks(Writer):
-    """Keeps the last mean reward, and calls the functions of `train`, each of which may end the run."""
+    """Keeps the last mean reward, and calls the callbacks of `train`, each of which may end the run."""
 
     mean_reward: float | None = None
     stopped = False
-    error: BaseException | None = None  # that one of them raised, which ends the run, too
+    error: BaseException | None = None  # what one of them raised; it also ends the run
 
     def __init__(self, on_phase_end: Callback | None, on_step: Callback | None, every: int) -> None:
         if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
@@ -122,7 +122,8 @@ class _Callbacks(Writer):
         self._on_phase_end, self._on_step, self.every = on_phase_end, on_step, int(every) if on_step else 0
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
-        self.mean_reward = self.mean_reward if summary.average_reward is None else summary.average_reward
+        if summary.average_reward is not None:
+            self.mean_reward = summary.average_reward
         self._call(self._on_phase_end, summary)
 
     def on_safe_point(self, summary: PhaseSummary) -> None:
@@ -154,8 +155,8 @@ def train(
         game: The name of a game, the path of a ROM, FILE.py, or an id of Gymnasium's.
         preset: The settings that `settings` change; None: those of `config`, or the game's usual ones.
         label: Part of the names of the files in `results/` and `snapshots/`.
-        on_phase_end: Called after each phase, one that was stopped too, with its row of the CSV, by column.
-        on_step: Called in each phase at the first safe point after every `every` steps, with the row so far.
+        on_phase_end: Called with a dict, the row of the CSV by column, after each phase, also a stopped one.
+        on_step: Called with the row so far at the first safe point of a phase after every `every` steps.
         every: The steps between its calls, over all games; schedules reach a safe point after 1 to some
             thousand steps.
         config: A YAML file of settings, over those of the preset and below `settings`.
@@ -175,8 +176,8 @@ def train(
     others = {"preset": preset, "config": config, "resume": resume or None}
     flags = settings | {name: value for name, value in others.items() if value is not None}
     given = read([_word("game", game), *labels, *_flag_words(flags)], "simple-dqn train")
-    ours = all(isinstance(one, ConsoleHandler) for one in logging.getLogger().handlers)
-    run = learn(given, [calls], log=ours)
+    unconfigured = all(isinstance(one, ConsoleHandler) for one in logging.getLogger().handlers)
+    run = learn(given, [calls], log=unconfigured)
     if calls.error:
         raise calls.error
     prefix = Path(run.save_weights_prefix) if run.save_weights_prefix else None
@@ -220,7 +221,7 @@ def make(
 
 
 def _flag_words(flags: Mapping[str, Any]) -> list[str]:
-    """Return `flags` as on the command line, and run what `imports` names."""
+    """Return `flags` as words of a command line, and run the files or modules in `imports`."""
     for name in {"help", "h", "print_config"} & flags.keys():
         raise UserError(f"{name} is for the command line: leave it out")
     import_code(flags.get("imports") or ())
@@ -228,7 +229,7 @@ def _flag_words(flags: Mapping[str, Any]) -> list[str]:
 
 
 def _word(name: str, value: object) -> str:
-    """Return `value`, a word or a path that is no flag, as a word of a command line."""
+    """Return `value`, a word or a path, not a flag, as a word of a command line."""
     word = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(word, str) or not word or word.startswith("-"):
         raise UserError(f"{name} is {value!r}: give a word or a path, such as 'pong'")
@@ -297,10 +298,10 @@ class TrainedAgent:
         settings: Flags that replace the snapshot's, such as `backend="cpu"`.
 
     Attributes:
-        game: The name of its game.
+        game: The name of the agent's game.
         actions: The number of its actions, A.
-        action_names: Their names.
-        settings: All settings that it plays with, by flag.
+        action_names: The names of these actions.
+        settings: All settings with which it plays, by flag.
 
     Raises:
         UserError: The file is missing, damaged or no snapshot, a flag is wrong, or the game cannot be played.
@@ -316,19 +317,19 @@ class TrainedAgent:
         self.__setstate__((file, snapshot, parser_of_settings("simple-dqn", "").parse(_flag_words(settings))))
 
     def __getstate__(self) -> tuple[Path, Snapshot, dict[str, Any]]:
-        """Return what a copy or a pickle is made of, the weights too; its random streams begin anew."""
+        """Return the state of a copy or a pickle, with the weights; its random streams begin anew."""
         return self._path, self._snapshot, self._given
 
     def __setstate__(self, state: tuple[Path, Snapshot, dict[str, Any]]) -> None:
         """Build the network and the player."""
-        self._path, self._snapshot, self._given = file, _, _ = state
+        self._path, self._snapshot, self._given = state
         config = self._config(play.ONE_GAME, self._given.get("random_seed", 0))
         with closing(make_environment(config, training=False)) as environment:
             # Check first, because importing PyTorch takes seconds.
-            check_fits(file, self._snapshot, environment.name, environment.actions)
-            check_layers(file, self._snapshot, config)
+            check_fits(self._path, self._snapshot, environment.name, environment.actions)
+            check_layers(self._path, self._snapshot, config)
             self._network = make_network(config, environment)
-            play.load_weights(file, environment, self._network, self._snapshot)
+            play.load_weights(self._path, environment, self._network, self._snapshot)
             self._player = make_player(config, environment, self._network)
         self.game, self.settings = environment.name, config.flags()
         self.actions, self.action_names = environment.actions, environment.action_names
@@ -433,7 +434,7 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
     from simple_dqn.networks import NETWORKS, NetworkSpec
 
     if not isinstance(spec, NetworkSpec):
-        raise UserError(f"{spec!r} is no network: give a simple_dqn.networks.NetworkSpec (docs/api.md)")
+        raise UserError(f"{spec!r} is not a network: give a simple_dqn.networks.NetworkSpec (docs/api.md)")
     register("network", name, spec, NETWORKS)
 
 
@@ -443,7 +444,7 @@ def register_target_rule(name: str, rule: "TargetRule") -> None:
     `rule` returns the targets [B, 1, N] of transitions; a known name is replaced.
 
     Raises:
-        UserError: The name is not valid, or `rule` is no function (target, config, transitions, noise).
+        UserError: The name is not valid, or `rule` is not a function (target, config, transitions, noise).
 
     Example:
         >>> simple_dqn.register_target_rule("sarsa", of_policy)
@@ -461,14 +462,14 @@ def register_sampler(name: str, sampler: type[Uniform]) -> None:
     It receives TD errors if its `uses_errors` is true; a known name is replaced.
 
     Raises:
-        UserError: The name is not valid, or `sampler` is no subclass of `simple_dqn.samplers.Uniform`.
+        UserError: The name is not valid, or `sampler` is not a subclass of `simple_dqn.samplers.Uniform`.
 
     Example:
         >>> simple_dqn.register_sampler("combined", Combined)
     """
     contract = "give a subclass of simple_dqn.samplers.Uniform"
     if not (isinstance(sampler, type) and issubclass(sampler, Uniform)):
-        raise UserError(f"{sampler!r} is no sampler: {contract}")
+        raise UserError(f"{sampler!r} is not a sampler: {contract}")
     check_call(sampler, "ring, config", contract)
     check_call(sampler.draw, "self, count, steps, rng", contract)
     check_call(sampler.set_errors, "self, numbers, errors", contract)
@@ -490,5 +491,5 @@ def register_track(name: str, make: Callable[[Path, Mapping[str, Any], bool], Wr
     contract = "give a function (path, settings, resumed) that returns a simple_dqn.statistics.Writer"
     check_call(make, "path, settings, resumed", contract)
     if isinstance(make, type) and not issubclass(make, Writer):
-        raise UserError(f"{make.__qualname__} is no Writer: {contract}")
+        raise UserError(f"{make.__qualname__} is not a Writer: {contract}")
     register("track", name, make, TRACKERS)

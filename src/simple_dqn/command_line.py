@@ -24,7 +24,7 @@ from simple_dqn.presets import PRESETS, USUAL
 MOST_BYTES = 64 << 10  # of a file, which has about 4,000
 PLAIN = re.compile(r"-?[\w./+][\w./+-]*")  # a word that needs no quotation marks in YAML
 KEYS = ("simple_dqn", "preset", "versions", "machine", "settings")
-# The next run has files of its own, and a stranger's settings choose none.
+# Settings of a file that are ignored: each run has its own files, and a stranger must not choose any.
 PATHS_OF_RUN = (
     "csv_file", "save_weights_prefix", "record_screen_path", "record_sound_filename", "visualization_file",
 )  # fmt: skip
@@ -35,7 +35,7 @@ NEGATIVE = re.compile(r"-(\.?\d|(inf|nan)$)")
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line and name the nearest flag."""
 
-    example = ""  # of its arguments
+    example = ""  # arguments, for the help
     most_used: Sequence[str] = ()  # the settings that `--help` shows; none: it shows every flag
     defaults: Callable[[], Mapping[str, Any]] = staticmethod(dict)  # returns the values that the help shows
 
@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         group.add_argument("--preset", type=preset_name, metavar="NAME", help=text)
         self.add_switch("print_config", "print settings and their sources, and exit (default: false)", group)
         if file:
-            text = "YAML file of your own settings, or an earlier run's; flags win"
+            text = "YAML file of settings, such as an earlier run's; flags replace its values"
             group.add_argument("--config", type=read, metavar="FILE", help=text)
 
     def format_help(self) -> str:
@@ -87,13 +87,13 @@ class Parser(argparse.ArgumentParser):
         raise UserError(message + (f" (see {self.prog} --help)" if self.prog else ""))
 
     def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """Return the flags given, by name, or raise UserError; a word must be text that a file can have."""
+        """Return the flags given, by name, or raise UserError; every word must be UTF-8 text."""
         for word in arguments:
             if NO_TEXT.search(word):
                 raise UserError(f"argument '{word}' is not UTF-8 text: rename that file or type it again")
             if word.endswith("=--"):  # of which argparse makes an empty list
-                self.error(f"argument {word[:-3]}: '--' is no value")
-        self._negative_number_matcher = NEGATIVE  # argparse takes -1e-3 and -inf for flags
+                self.error(f"argument {word[:-3]}: '--' is not a value")
+        self._negative_number_matcher = NEGATIVE  # argparse would take -1e-3 and -inf for flags
         end = [*arguments, "--"].index("--")  # after which nothing is a flag
         words = [f"-{word}" if ONE_DASH.match(word) else word for word in arguments[:end]]
         if re.search(r"(--help|-h)[ =]all\b", " ".join(words)):
@@ -118,16 +118,18 @@ def parser_of_settings(program: str, description: str) -> Parser:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=38, width=110),
     )  # fmt: skip
     text = "run your own file or module first (docs/modify.md)"
-    # The command takes it before this parser, which therefore takes no value.
+    # Only for the help: `own_code.take_imports` has removed it from the arguments.
     parser.add_argument("--import", choices=(), metavar="FILE.py", help=text)
     group = cache(parser.add_argument_group)  # of a heading
     for name, about in SETTINGS.items():
         if "positional" in about:
             continue
-        choices, kind = tuple(about.get("choices", ())), about["types"][0]
-        unit = "BOOL" if kind is bool else "INT|N%" if "share_of" in about else kind.__name__.upper()
-        words = choices if kind is str else (unit, *choices[kind is bool :])
-        metavar = about.get("metavar", "|".join(words) or unit)
+        kind, choices = about["types"][0], list(about.get("choices", ()))
+        if kind is bool:  # whose first choice means yes
+            choices[:1] = ["BOOL"]
+        elif kind is not str:
+            choices[:0] = ["INT|N%" if "share_of" in about else kind.__name__.upper()]
+        metavar = about.get("metavar", "|".join(choices) or kind.__name__.upper())
         bare: dict[str, Any] = {"nargs": "?", "const": True} if kind is bool else {}
         text = about["help"].replace("%", "%%")
         group(about.get("group", about["part"].capitalize())).add_argument(
@@ -139,9 +141,9 @@ def parser_of_settings(program: str, description: str) -> Parser:
 
 
 def listing(settings: Config, preset: str, layers: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """Return the file for `settings`, in which those that differ from the preset are marked.
+    """Return the YAML file of `settings`, with a comment where the value of the preset differs.
 
-    With `layers` by name, the lowest first, each has the name of the one that it comes from.
+    With `layers` of settings by name, the lowest first, the comment also names the layer of each value.
     """
     packages = ", ".join(f"{name}: {version(name)}" for name in ("torch", "numpy", "ale-py"))
     lines = [
@@ -150,19 +152,22 @@ def listing(settings: Config, preset: str, layers: Mapping[str, Mapping[str, Any
         f"machine: {{system: {platform.system()}, processor: {platform.machine()}, cores: {usable_cores()}}}",
         "settings:",
     ]  # fmt: skip
-    presets, layers = PRESETS.get(preset, {}), layers or {}
-    plain = Config.from_flags(presets).flags()
-    said_in = {layer: config.layered(one) for layer, one in layers.items()}
-    sources = {name: (layer, said) for layer, one in said_in.items() for name, said in one.items()}
+    of_preset = PRESETS.get(preset, {})
+    usual = Config.from_flags(of_preset).flags()
+    sources = {name: ("default", about["default"]) for name, about in SETTINGS.items()}
+    for layer, flags in (layers or {}).items():
+        sources |= {name: (layer, value) for name, value in config.layered(flags).items()}
     for name, value in settings.flags().items():
-        layer, said = sources.get(name, ("default", SETTINGS[name]["default"]))
-        marks = [layer if said == value or isinstance(said, config.Share) else "derived"] if layers else []
-        like = name == "game" or plain[name] == value
-        marks += [] if like else [f"{preset}: {as_word(presets.get(name, plain[name]))}"]
+        comments = []
+        if layers:
+            layer, given = sources[name]
+            comments.append(layer if given == value or isinstance(given, config.Share) else "derived")
+        if name != "game" and usual[name] != value:
+            comments.append(f"{preset}: {as_word(of_preset.get(name, usual[name]))}")
         word = as_word(value)
         if not PLAIN.fullmatch(word):
             word = yaml.dump(word, default_style='"', width=sys.maxsize).rstrip("\n")
-        lines.append(f"  {name}: {word}" + ("  # " + printable("; ".join(marks)) if marks else ""))
+        lines.append(f"  {name}: {word}" + ("  # " + printable("; ".join(comments)) if comments else ""))
     return "\n".join(lines)
 
 

@@ -245,8 +245,8 @@ class Config:
     def with_flags(self, *layers: Mapping[str, Any]) -> "Config":
         """Return these settings with those of `layers`, by name, in their place; unknown names are ignored.
 
-        Of several layers the later ones win. A `Share` becomes a number of steps or updates: of the run as
-        long as it is now, not as it may become.
+        Of several layers the later ones win. A `Share` becomes a number of steps or updates, that of the
+        length the run has now; a longer run does not change it.
         """
         flags = layered(self.flags(), *layers)
         steps = flags["epochs"] * flags["train_steps"]
@@ -310,7 +310,7 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> str:
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of all layers, of which later ones win, with `BOOLEANS` as today's choices.
 
-    A boolean that is false removes a choice if it is that of a lower layer.
+    A boolean that is false undoes its choice in a lower layer.
 
     Raises:
         UserError: Two settings of a layer make different choices.
@@ -325,7 +325,7 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
                 raise UserError(f"{both} exclude each other: give one of them")
             if name in layer and not layer[name] and result.get(choice) == word:
                 now.setdefault(choice, SETTINGS[choice]["default"])
-        if now.get("schedule", "rollouts") != "rollouts":
+        if now.get("schedule", "rollouts") != "rollouts" and "rollout_steps" in {**result, **now}:
             now["rollout_steps"] = 0
         result |= now
     return result
@@ -360,7 +360,7 @@ def convert(name: str, word: str) -> Any:
         return None
     if "share_of" in about and word.endswith("%"):
         return Share(number(float, word[:-1], minimum=0, maximum=100))
-    if word in choices:  # the first of a boolean's means yes
+    if word in choices:  # for a boolean, the first choice means true
         return (kind is bool and word == choices[0]) or word
     if kind is not str:
         return yes_or_no(word, choices) if kind is bool else number(kind, word, **about)

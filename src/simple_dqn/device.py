@@ -30,7 +30,7 @@ Work: TypeAlias = Callable[..., Tensor]  # computes one tensor from others, and 
 
 
 class Device:
-    """A device, and the datatypes that the network computes in.
+    """A device, and the datatypes in which the network computes there.
 
     The output layer and everything after it are float32 or wider, as are the optimizer's weights. In
     bfloat16, numbers near 1 are 0.004 to 0.008 apart: many Q-values would be equal, and small TD errors 0.
@@ -49,7 +49,7 @@ class Device:
 
     @property
     def captures(self) -> bool:
-        """Whether work runs as CUDA graphs, which cannot ask the host for overflows, as loss scaling does."""
+        """Whether work runs as CUDA graphs; with loss scaling it cannot, as the host checks for overflows."""
         return self.torch_device.type == "cuda" and not self.loss_scaling
 
     def capture(self, work: Work) -> Work:
@@ -78,8 +78,8 @@ class Device:
         """Return `states` uint8 [B, S, H, W] as floats in [0, 1], in the datatype of the hidden layers.
 
         In bfloat16 on a CPU with AMX they are in blocks [B, S · 16, H / 4, W / 4], and in [0, 255], if
-        `block`, that of the network's `ScreenConvolution`, is 4 and divides H and W.
-        Observations that are no screens are copied as they are. `out`: the tensor to write them to.
+        `block`, that of the network's `ScreenConvolution`, is 4 and divides H and W. Observations that are
+        not screens are only converted to the datatype. `out` is the tensor to write to; None: a new one.
         """
         layout, scale = torch.channels_last, 255
         if states.ndim != 4:
@@ -90,6 +90,7 @@ class Device:
             count, screens, height, width = states.shape
             if block == 4 and self.hidden == torch.bfloat16 and not height % 4 and not width % 4:
                 states = states if states.strides[-1] == 1 else states.copy()  # a view needs whole rows
+                # Each number is four pixels of a row, and four of these rows make a block.
                 fours = states.view(np.uint32).reshape(count, screens, height // 4, 4, width // 4)
                 ordered = np.ascontiguousarray(fours.transpose(0, 2, 4, 1, 3)).view(np.uint8)
                 ordered, scale = ordered.reshape(count, height // 4, width // 4, screens * 16), 1
@@ -237,7 +238,7 @@ class CapturedGraph:
             self._shapes, self._calls, self._replay = shapes, 0, None
         self._calls += 1
         if self._calls <= WARM_UPS:
-            return run_beside(self._work, inputs)
+            return on_side_stream(self._work, inputs)
         if self._replay is None:
             self._inputs = [values.clone() for values in inputs]
             self._replay = capture_graph(lambda: self._work(*self._inputs), inputs[0].device)
@@ -246,14 +247,14 @@ class CapturedGraph:
         return self._replay().clone()
 
 
-def run_beside(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
-    """Run `work` on its own stream, as a capture does, and make the current stream wait for it."""
+def on_side_stream(work: Work, inputs: tuple[Tensor, ...]) -> Tensor:
+    """Run `work` on a stream of its own, as a capture does; the current stream waits for it."""
     with torch.cuda.device(inputs[0].device):  # otherwise the streams would be the first GPU's
-        current, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        beside.wait_stream(current)
-        with torch.cuda.stream(beside):
+        current, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
             result = work(*inputs)
-        current.wait_stream(beside)
+        current.wait_stream(side)
         result.record_stream(current)
     return result
 

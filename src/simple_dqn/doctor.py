@@ -1,6 +1,6 @@
 """`doctor`: checks whether this machine can train: packages, GPU, disk and ROMs.
 
-The checks import what they need themselves: a broken library is the finding of one, and the others still run.
+Each check imports the libraries that it needs: one that is broken fails that check, and the others still run.
 """
 
 import logging
@@ -21,7 +21,7 @@ from simple_dqn.machine import gigabytes
 FREE_DISK = 3e9  # bytes, for 50 snapshots of the usual preset and two checkpoints of 100,000 screens
 LEAST_DISK = 1e9  # bytes; with less, even a short run may end early
 REINSTALL = "remove .venv and start any script again"
-# ok, warning (the rest works) or error (training does not); and a text with the remedy
+# ok, warning (training works) or error (it does not); and a text with the remedy
 Finding = tuple[str, str]
 
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str], program: str) -> None:
 
 
 def examine(check: Callable[[Path], Finding], folder: Path) -> Finding:
-    """Return the finding of `check`, without the log; whatever is broken here, the other checks still run."""
+    """Return the finding of `check`, an error if it raises any exception; nothing is logged meanwhile."""
     logging.disable(logging.CRITICAL)
     try:
         return check(folder)
@@ -79,7 +79,7 @@ def gpu(_folder: Path) -> Finding:
     if found := gpus():
         return "ok", ", ".join(f"{number}: {name}" for number, name in enumerate(found))
     if shutil.which("nvidia-smi"):
-        return "warning", "PyTorch cannot use the NVIDIA GPU: install its GPU build; the CPU serves"
+        return "warning", "PyTorch cannot use the NVIDIA GPU: install its GPU build, or train on the CPU"
     return "warning", "none that PyTorch can use: the network runs on the CPU, several times slower"
 
 
@@ -101,9 +101,9 @@ def disk(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{gigabytes(free)} are free in {folder.resolve()}"
     if free < LEAST_DISK:
-        return "error", f"{text}: make room: snapshots and checkpoints do not fit"
+        return "error", f"{text}, too little for snapshots and checkpoints: free some disk space"
     if free < FREE_DISK:
-        return "warning", f"{text}: make room for {gigabytes(FREE_DISK)}, or lower --replay_size"
+        return "warning", f"{text}: free {gigabytes(FREE_DISK)}, or lower --replay_size"
     return "ok", text
 
 

@@ -29,7 +29,7 @@ from simple_dqn.value_heads import ImplicitHead
 
 logger = logging.getLogger(__name__)
 
-RATES = 100  # learning rates while annealing on a GPU: each needs a new graph
+RATES = 100  # different learning rates while annealing on a GPU, because each needs a new graph
 
 
 class Transitions(NamedTuple):
@@ -59,7 +59,8 @@ def descend(
 ) -> Tensor:  # fmt: skip
     """Make one step down the gradient of the loss between y and Q(s, a; θ); return loss and errors [1 + B].
 
-    Shapes are those of `PreparedBatch`, with one target for each transition; the noise is [1 or B, K].
+    Shapes are those of `PreparedBatch`, with one target for each transition; the noise is [1 or B, K]. The
+    loss is the weighted mean over the transitions; `ValueHead.losses` defines their errors, |δ| for DQN.
     """
     q = of_actions(online.outputs(prestates, noise, learning=True), actions)
     losses, errors = online.value_head.losses(q.squeeze(1), targets.squeeze(1), noise)
@@ -115,7 +116,8 @@ def lambda_returns(
 
     G_t = r_t + γ ((1 - λ) V_t+1 + λ G_t+1), and G_t = r_t where the episode ends. At the end of the rollout,
     and where a time limit ended the game, G_t+1 = V_t+1 (Peng & Williams 1996; Gallici et al. 2024). The
-    clipped `rewards` r are float32 [T, E]; the `values` V = max_a Q(s, a) of all states [T + 1, E].
+    clipped `rewards` r are float32 [T, E], `terminals` and `starts` bool [T, E] as in `Step`, and the
+    `values` V = max_a Q(s, a) of all states float32 [T + 1, E]; γ is `discount_rate`, λ `trace_decay`.
     """
     returns, after = np.empty_like(rewards), values[-1]
     for t in reversed(range(len(rewards))):
@@ -205,12 +207,13 @@ class DeepQNetwork:
         self, states: States, *, explore: bool = False, target: bool = False, average: bool = False,
         keep: tuple[int, int] | None = None,
     ) -> QValues:  # fmt: skip
-        """Return the Q-values, float32 [B, A], of `states` uint8 [B, S, H, W]; the array is the caller's.
+        """Return the Q-values of `states` uint8 [B, S, H, W]: a new array, float32 [B, A].
 
         `explore` draws fresh noise for each state, if the network has noisy layers. `target` uses the target
-        network, and `average` the mean of the online network's weights, if one is kept. Another thread, after
-        `use_one_thread`, may predict by the target network during `update`, not `update_target_network`.
-        `keep` (t, T): for `prepare_rollout`, these are the states of step t of T.
+        network, and `average` the mean of the online network's weights, if there is one. `keep` = (t, T) says
+        that these are the states of step t of a rollout of T steps, and keeps them for `prepare_rollout`.
+        Another thread, after `use_one_thread`, may predict by the target network during `update`, but not
+        during `update_target_network`.
         """
         network = self._target if target else self._online
         network = self._average.network if average and self._average else network
@@ -222,7 +225,7 @@ class DeepQNetwork:
         return cast(QValues, qvalues.float().cpu().numpy())
 
     def _keep_states(self, states: States, step: int, steps: int) -> Tensor:
-        """Return `states` as floats, which are step `step` of the rollout from now on."""
+        """Return `states` as floats, stored as step `step` of a rollout of `steps` steps."""
         count = len(states)
         if self._rollout is None:
             floats = self._floats(states)
@@ -235,7 +238,7 @@ class DeepQNetwork:
         return self._floats(states, out=self._rollout[step * count : (step + 1) * count])
 
     def prepare_rollout(self, places: Indices, actions: Actions, returns: Floats) -> PreparedBatch:
-        """Return what `sample_rollout` chose, with the states that `predict` kept and λ-returns as y."""
+        """Return the minibatch [B] of `sample_rollout`, with states that `predict` kept and y = `returns`."""
         assert self._rollout is not None, "no states were kept"
         tensor = self.device.tensor
         targets = tensor(returns).to(self.device.wide)[:, None, None]
@@ -244,9 +247,9 @@ class DeepQNetwork:
         return PreparedBatch(prestates, tensor(actions).unsqueeze(1), targets, weights, places)
 
     def prepare(self, minibatch: Minibatch) -> PreparedBatch:
-        """Return `minibatch` with its targets y, on the device; the minibatch's arrays are not kept.
+        """Return `minibatch` with its targets y, on the device; its states are copied.
 
-        With a target network another thread may call this while `update` runs in this one.
+        If there is a target network, another thread may call this while `update` runs.
         """
         config, tensor, wide = self._config, self.device.tensor, self.device.wide
         actions, weights = tensor(minibatch.actions).unsqueeze(1), tensor(minibatch.weights).to(wide)
@@ -265,7 +268,7 @@ class DeepQNetwork:
         return PreparedBatch(prestates, actions, targets, weights, minibatch.numbers, undecided)
 
     def update(self, batch: PreparedBatch) -> None:
-        """Make one update from `batch`; a GPU may still be computing when this returns."""
+        """Make one update from `batch`; a GPU may still be computing it when this returns."""
         targets = batch.targets
         if batch.poststates is not None:
             targets = self._choose(batch.poststates, targets, self._draw_noise("updates", len(targets)))

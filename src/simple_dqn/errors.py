@@ -1,4 +1,4 @@
-"""`UserError`, whose message is for the user, the exit codes of programs, and signals such as Ctrl-C."""
+"""Errors whose message is for the user, the exit codes of programs, and signals such as Ctrl-C."""
 
 import errno
 import importlib.util
@@ -94,7 +94,7 @@ def one_line(error: BaseException) -> str:
 
 
 def reason_in_file(error: BaseException) -> str:
-    """Return in one line what `error` says about the content of a file, without Python's limits."""
+    """Return in one line what `error` means for the content of a file; Python's own limits are reworded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return "a number in it is too long" if "int_max_str_digits" in str(error) else one_line(error)
@@ -115,9 +115,9 @@ def call_foreign(what: str, work: Callable[..., Any], *arguments: Any, **named: 
 
 
 def cause(error: BaseException, work: Any = None) -> str:
-    """Return what `error` says, and the place in a file where it was raised, in one line.
+    """Return the message of `error`, and the file and line that raised it, in one line.
 
-    The place is outside this package; if the error was raised in calling `work`, it is the start of `work`.
+    The place is the last outside this package; if calling `work` itself failed, it is the start of `work`.
     """
     if isinstance(error, ModuleNotFoundError) or type(error).__name__ == "DependencyNotInstalled":
         return f"a library is not installed: {one_line(error)}"
@@ -147,7 +147,7 @@ def prepare_streams() -> None:
 
 
 def discard(stream: TextIO | None) -> None:
-    """Discard what is still to be written to `stream`, whose reader or disk is gone, and all that follows."""
+    """Discard what is buffered for `stream`, whose reader or disk is gone, and all that is written later."""
     with suppress(OSError, AttributeError), Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())  # type: ignore[union-attr]
 
@@ -156,8 +156,9 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
     """Do `work`, and return the exit code of `program`.
 
     Returns:
-        0 after success, 2 after a `UserError` or if a file or the disk refuses, 1 after a `LostError`, 130
-        after Ctrl-C, 143 after `kill`, 141 if the reader of its output has quit, as `head` does.
+        0 after success, 2 after a `UserError` or if a file cannot be used or the disk is full, 1 after a
+        `LostError`, 130 after Ctrl-C, 143 after `kill`, 141 if the reader of the output has quit, as `head`
+        does.
     """
     try:
         try:
@@ -169,7 +170,7 @@ def exit_code(program: str, work: Callable[[], object]) -> int:
             if error.filename is not None:
                 raise UserError(f"cannot use {os.fsdecode(error.filename)}: {error.strerror}") from error
             if error.errno in EXHAUSTED:
-                raise UserError(f"cannot write: {error.strerror}; mend it, or redirect the output") from error
+                raise UserError(f"cannot write: {error.strerror}: fix it, or redirect the output") from error
             raise
         except SystemExit:  # as after --help
             _flush()

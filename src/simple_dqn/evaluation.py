@@ -35,7 +35,6 @@ REPORTED_SETTINGS = (
 )  # fmt: skip
 ALL_ACTIONS = 18  # of a joystick with one button
 DEFAULTS = Config().flags()  # those of simple_dqn
-STEPS = DEFAULTS["test_steps"]
 JSON = (b"{",)  # how a file of `write_json` begins
 SOURCE = "Wang et al. 2016"  # printed with each human-normalized score
 # Column -> the player of these scores, and their source.
@@ -71,32 +70,32 @@ def human_normalized(game: str, score: float) -> float | None:
 
 
 class ScoreBoard:
-    """Decides which games of a test count. The test has E places, each of which plays one game after another.
+    """Decides which games of a test count. It has E workers, each of which plays one game after another.
 
-    In a test by games, each place plays a fixed share of them: the first games to end would be short ones.
+    In a test by games, each worker plays a fixed share of them: the first games to end would be short ones.
 
-    In a test by steps, the games that begin within these steps count, except the game in progress in the last
-    place at the limit. The other places finish their games, and the test ends with the last of these. With
-    one place this is the test of simple_dqn, which drops its only unfinished game.
+    In a test by steps, the games that begin within these steps count, except the last worker's game in
+    progress at the limit. The other workers finish their games, and the test ends with the last of these.
+    With one worker this is the test of simple_dqn, which drops its only unfinished game.
 
     Why exactly one: long games score more, and a limit of steps selects among them. If all n games count,
     their mean is too high by b / n, where b is the covariance of length and score over the mean length. The
     game in progress at the limit is longer than the others, so dropping it lowers the mean by b / n, and the
-    two cancel. Dropping those of all E places would lower it by E b / n. `./bench.sh step_limit` simulates
+    two cancel. Dropping those of all E workers would lower it by E b / n. `./bench.sh step_limit` simulates
     the three rules.
     """
 
-    def __init__(self, places: int, games: int | None = None, steps: int | None = None) -> None:
-        """Set up a test in E = `places`, of `games` games, or of those that begin within `steps` steps."""
+    def __init__(self, workers: int, games: int | None = None, steps: int | None = None) -> None:
+        """Set up a test by E = `workers`, of `games` games, or of those that begin within `steps` steps."""
         self.scores: list[float] = []  # of the games that count, in the order of their ends
-        self.steps = 0  # over all places
+        self.steps = 0  # over all workers
         self._limit = steps
         self._finishing = False  # whether the limit of steps is reached
-        self._running = GameScores(np.zeros(places))
-        # int64 [E], the number of games still to count in each place.
-        self._to_play = np.full(places, np.iinfo(np.int64).max)
+        self._running = GameScores(np.zeros(workers))
+        # int64 [E], the number of games still to count of each worker.
+        self._to_play = np.full(workers, np.iinfo(np.int64).max)
         if games is not None:
-            self._to_play = games // places + (np.arange(places) < games % places)
+            self._to_play = games // workers + (np.arange(workers) < games % workers)
 
     @property
     def complete(self) -> bool:
@@ -104,7 +103,7 @@ class ScoreBoard:
         return not (self._to_play > 0).any()
 
     def add(self, step: Step) -> list[float]:
-        """Add one step of every place; return the scores of the games that ended and count."""
+        """Add one step of every worker; return the scores of the games that ended and count."""
         self.steps += len(step.rewards)
         counting = self._to_play[step.resets] > 0
         scores = [score for score, counts in zip(self._running.add(step), counting, strict=True) if counts]
@@ -167,7 +166,7 @@ class Tester:
     def play(self) -> Iterator[int]:
         """Play until all games that count have ended; yield the number of steps of each round.
 
-        A place that has finished its share of the games plays on; these games are not counted.
+        A worker that has finished its share of the games plays on; these games are not counted.
         """
         while not self.board.complete:
             scores = self.board.add(self._player.step(self._exploration_rate))
@@ -196,7 +195,7 @@ class Protocol:
     """The rules of a test; docs/protocols.md has them in a table, with the source of each."""
 
     source: str  # the paper or project
-    games: int | None  # games played to the end; None: `STEPS` steps instead
+    games: int | None  # games played to the end; None: simple_dqn's `test_steps` instead
     flags: dict[str, Any] = field(default_factory=dict)  # settings that it prescribes for the test
     # Settings of its authors that are not prescribed: a snapshot is tested with its own, because others would
     # be a new task. The report lists the differences.
@@ -244,11 +243,11 @@ def departures(protocol: str, config: Config) -> list[str]:
     if rules.games and used["play_games"]:
         asked["play_games"] = rules.games
     elif not (rules.games or used["play_games"]):
-        asked["test_steps"] = STEPS
+        asked["test_steps"] = DEFAULTS["test_steps"]
     unlike = {name: value for name, value in asked.items() if used[name] != value}
     found = [f"--{name} {as_word(used[name])}, not {as_word(value)}" for name, value in unlike.items()]
     if used["play_games"] and not rules.games:
-        found.append(f"--play_games {used['play_games']}, not --test_steps {STEPS}")
+        found.append(f"--play_games {used['play_games']}, not --test_steps {DEFAULTS['test_steps']}")
     return found
 
 
@@ -334,7 +333,8 @@ def evaluate(
     statistics.on_phase_end()
     environment, settings, board = player.environment, config.flags(), tester.board
     return Evaluation(
-        environment.name, protocol, departures(protocol, config), board.scores, board.steps,
-        environment.games, rate, {name: settings[name] for name in REPORTED_SETTINGS},
-        environment.action_names, environment.rom_md5, config.seed,
+        game=environment.name, protocol=protocol, unlike_protocol=departures(protocol, config),
+        scores=board.scores, steps=board.steps, workers=environment.games, exploration_rate=rate,
+        rules={name: settings[name] for name in REPORTED_SETTINGS}, random_seed=config.seed,
+        action_names=environment.action_names, rom_md5=environment.rom_md5,
     )  # fmt: skip

@@ -24,19 +24,19 @@ PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4")  # the first bytes of Neon's, which 
 
 
 def home() -> Path:
-    """Return the folder of `snapshots/` and `results/`: the project's, else the current one."""
+    """Return the folder of `snapshots/` and `results/`: $SIMPLE_DQN_HOME, else the current one."""
     return Path(os.environ.get("SIMPLE_DQN_HOME", ""))
 
 
 def command(verb: str) -> str:
-    """Return the command of `verb`: that of a clone, as its scripts are called here, or of the package."""
+    """Return the command of `verb` for messages: the script of a clone, such as ./train.sh, or simple-dqn."""
     script = Path(__file__).resolve().parents[2] / f"{verb}.sh"
     folder = os.environ.get("SIMPLE_DQN_PROGRAM", "").rpartition("/")[0] or "."
     return shlex.quote(f"{folder}/{script.name}") if script.is_file() else f"simple-dqn {verb}"
 
 
 def is_trained(path: Path) -> bool:
-    """Return whether `path` is of an agent that comes with the project."""
+    """Return whether `path` belongs to an agent that comes with the project."""
     return real(path.parent) == real(home() / "snapshots" / TRAINED)
 
 
@@ -135,13 +135,13 @@ def reporting_failure(what: str, advice: str) -> Iterator[None]:
 def check_target(
     path: Path, flag: str = "", starts: tuple[bytes, ...] = (), wrong: str = "it is a file of another kind"
 ) -> None:
-    """Raise UserError if `path`, which `flag` named, is no file and cannot become one.
+    """Raise UserError if `path`, which `flag` named, is not a file and cannot become one.
 
-    A file there must be empty or begin with one of `starts`, else it is `wrong`: a report does not replace a
-    snapshot or a ROM, and no run renames them.
+    A file there must be empty or begin with one of `starts`, so that a report does not replace a snapshot or
+    a ROM, and no run renames them. Otherwise the reason in the message is `wrong`.
     """
     above = next((one for one in path.absolute().parents if kind_of(one)), path)  # `/` has no parents
-    reason = "" if kind_of(above) == "folder" else f"{above} is no folder"
+    reason = "" if kind_of(above) == "folder" else f"{above} is not a folder"
     if kind_of(path) not in ("file", ""):
         reason = f"{path} is a folder, a device or a pipe"
     elif starts and kind_of(path) and not _begins(path, starts):
@@ -154,9 +154,9 @@ def check_target(
 def replacing(path: Path, follow: bool = True, starts: tuple[bytes, ...] = ()) -> Iterator[Path]:
     """Yield a temporary name beside `path` to write to; rename it to `path` once it is complete and on disk.
 
-    If `path` is a link, its target is replaced. Snapshots and checkpoints, without `follow`, replace the link
-    itself: a stranger's folder may contain links with the names of the next files. If it fails (UserError),
-    `path` is unchanged. `starts`: see `check_target`.
+    If `path` is a link, its target is replaced. Without `follow`, the link itself is replaced: snapshots and
+    checkpoints do so because a stranger's folder may contain links with the names of the next files. If
+    writing fails (UserError), `path` is unchanged. `starts`: see `check_target`.
     """
     if follow or not path.is_symlink():
         check_target(path, starts=starts)

@@ -1,6 +1,6 @@
 """The Hugging Face Hub: `hf://USER/REPO` in place of a snapshot's path, and uploads of the folders of `card`.
 
-Files from the Hub are strangers': they are chosen by plain names and sizes, and read like any snapshot.
+A file from the Hub may be a stranger's. Its name and size are checked, and it is read like any snapshot.
 """
 
 import logging
@@ -20,9 +20,9 @@ ADDRESS = re.compile(rf"hf://(?P<repo>{REPO})(/(?P<file>{FILE}))?", re.ASCII)
 
 
 def local(word: str | os.PathLike[str]) -> Path:
-    """Return the path `word`; the file at an address hf://USER/REPO[/FILE.pkl] is downloaded first.
+    """Return the path `word`, or that of the downloaded file if it is an address hf://USER/REPO[/FILE.pkl].
 
-    It is kept in the cache of huggingface_hub, and downloaded once.
+    The file is kept in the cache of huggingface_hub, and downloaded once.
 
     Raises:
         UserError: There is no such repository, no such snapshot or several in it, or the file is too large.
@@ -32,7 +32,7 @@ def local(word: str | os.PathLike[str]) -> Path:
         return Path(address)
     match = ADDRESS.fullmatch(address)
     if not match or ".." in address:
-        raise UserError(f"{address} is no address: give hf://USER/REPO or hf://USER/REPO/FILE.pkl")
+        raise UserError(f"{address} is not an address: give hf://USER/REPO or hf://USER/REPO/FILE.pkl")
     with _hub(address) as hub:
         info = hub.HfApi().model_info(match["repo"], files_metadata=True)
         sizes = {one.rfilename: one.size for one in info.siblings if re.fullmatch(FILE, one.rfilename)}
@@ -59,7 +59,7 @@ def check_repo(repo: str) -> None:
     """Raise UserError unless `repo` is USER/REPO, and huggingface_hub installed."""
     require_extra("hub", "--push")
     if not re.fullmatch(REPO, repo, re.ASCII) or ".." in repo:
-        raise UserError(f"--push {repo!r} is no repository: give USER/REPO")
+        raise UserError(f"--push {repo!r} is not a repository: give USER/REPO")
 
 
 @contextmanager

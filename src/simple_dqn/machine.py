@@ -20,7 +20,7 @@ def available_memory() -> int:
 
 
 def control_group_allowances(membership: Path = MEMBERSHIP, groups: Path = GROUPS) -> list[int]:
-    """Return the bytes that each control group of this process that has a limit may still take."""
+    """Return the bytes that this process may still allocate in each of its control groups with a limit."""
     allowances = []
     for folder in _control_groups(membership, groups):
         limit, usage = _lines(folder / "memory.max"), _lines(folder / "memory.current")
@@ -56,7 +56,7 @@ def usable_cores() -> int:
 
 
 def control_group_cores(membership: Path = MEMBERSHIP, groups: Path = GROUPS) -> list[int]:
-    """Return the cores' worth of CPU time, rounded down, of each limited control group of this process."""
+    """Return the CPU time of each control group with a limit, in whole cores, rounded down."""
     files = [folder / "cpu.max" for folder in _control_groups(membership, groups)]
     limits = [line.split() for file in files for line in _lines(file)]
     return [int(quota) // int(period) for quota, period in limits if quota != "max"]
@@ -72,7 +72,7 @@ def idle_cores(seconds: float = 0.2) -> int:
 def core_numbers() -> set[int]:
     """Return the numbers of the cores that this process may run on, from 0."""
     if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
+        return set(os.sched_getaffinity(0))
     return set(range(os.cpu_count() or 1))
 
 

@@ -1,4 +1,4 @@
-"""The command line `simple-dqn VERB ...`: which verb it is, and how it ends."""
+"""The command line `simple-dqn VERB ...`: calls the function of the verb, and returns the exit code."""
 
 import os
 import sys
@@ -10,25 +10,25 @@ from simple_dqn import __version__
 from simple_dqn.errors import UserError, exit_code, prepare_streams
 from simple_dqn.own_code import take_imports
 
-# Verb -> the module with the function that carries it out, imported only when it is called.
+# Verb -> the module with its function, imported only when it is called.
 VERBS = {
     "train": "verbs.train", "resume": "verbs.train", "test": "verbs.play", "play": "verbs.play",
     "record": "verbs.play", "nvis": "verbs.play", "plot": "plot", "sweep": "sweep", "doctor": "doctor",
     "snapshot": "verbs.snapshot", "profile_train": "verbs.train", "profile_test": "verbs.train",
     "profile_random": "verbs.train",
 }  # fmt: skip
-USAGE = f"usage: simple-dqn VERB [arguments]; VERB is one of {', '.join(VERBS)}; each knows --help"
+USAGE = f"usage: simple-dqn VERB [arguments]; VERB is one of {', '.join(VERBS)}; VERB --help lists its flags"
 
 
-def carrying_out(verb: str) -> Callable[[Sequence[str], str], object]:
-    """Return the function that carries out `verb`, given its arguments and the program's name."""
+def function_of(verb: str) -> Callable[[Sequence[str], str], object]:
+    """Return the function of `verb`, which takes its arguments and the program's name."""
     module = import_module(f"simple_dqn.{VERBS[verb]}")
-    work: Callable[[Sequence[str], str], object] = getattr(module, "main", None) or getattr(module, verb)
-    return work
+    function: Callable[[Sequence[str], str], object] = getattr(module, "main", None) or getattr(module, verb)
+    return function
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out one command, and return the exit code: 2 after a UserError, 130 after Ctrl-C."""
+    """Run one command, and return the exit code; see `errors.exit_code`."""
     verb = arguments[0] if arguments else "--help"
     program = os.environ.get("SIMPLE_DQN_PROGRAM", f"simple-dqn {verb}" if verb in VERBS else "simple-dqn")
 
@@ -37,9 +37,9 @@ def run(arguments: Sequence[str]) -> int:
             print(f"simple-dqn {__version__}" if verb == "--version" else USAGE)
         elif verb not in VERBS:
             raise UserError(f"there is no verb {verb!r}: {USAGE}")
-        else:  # plot and doctor run nothing of the user's
+        else:  # plot and doctor run no code of the user's
             words = arguments[1:] if verb in ("plot", "doctor") else take_imports(arguments[1:])
-            carrying_out(verb)(words, program)
+            function_of(verb)(words, program)
 
     return exit_code(program, work)
 

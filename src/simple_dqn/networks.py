@@ -20,6 +20,9 @@ from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState
 from simple_dqn.value_heads import VALUE_HEADS, ImplicitHead, ValueHead
 
+MOST_WEIGHTS = 1 << 25  # of a dense layer: a snapshot has at most 128 MiB
+COSINES = 64  # n of the embedding of fractions (Dabney et al. 2018b, equation 4)
+
 # (random stream, shape, inputs to one unit) -> initial values in that shape
 Initializer: TypeAlias = Callable[[np.random.Generator, tuple[int, ...], int], NDArray[np.float64]]
 
@@ -48,9 +51,6 @@ def orthogonal(rng: np.random.Generator, shape: tuple[int, ...], _inputs: int) -
     q *= np.sign(np.diag(r))  # so that the matrix is uniformly distributed
     return 2**0.5 * (q if rows >= columns else q.T).reshape(shape)
 
-
-MOST_WEIGHTS = 1 << 25  # of a dense layer: a snapshot has at most 128 MiB
-COSINES = 64  # n of the embedding of fractions (Dabney et al. 2018b, equation 4)
 
 # Initial weights, by --initializer; auto: those of the network.
 INITIALIZERS = {"uniform": uniform_by_inputs, "gaussian": narrow_gaussian, "orthogonal": orthogonal}
@@ -118,11 +118,11 @@ NETWORKS = {
 
 
 class ScreenConvolution(nn.Conv2d):
-    """The first convolution, of stride s, which also takes its screens as bytes in blocks of s × s pixels.
+    """The first convolution, of stride s, which also takes screens in blocks of s × s pixels.
 
-    Over blocks its stride is 1, and it has s² times as many channels. That is the same function, and fills
-    the tiles of matrices that a CPU with AMX multiplies. `Device.floats` makes the blocks. The weights are
-    divided by 255 in place of the bytes, which bfloat16 holds exactly.
+    Over blocks it computes the same function with a stride of 1 and s² times as many channels, which fill the
+    tiles of matrices that a CPU with AMX multiplies. `Device.floats` makes the blocks. Their pixels are still
+    from 0 to 255, which bfloat16 holds exactly: the weights are divided by 255 instead.
     """
 
     def forward(self, screens: Tensor) -> Tensor:
@@ -250,7 +250,7 @@ class Network(nn.Module):
 
     def forward(self, states: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the Q-values [B, A] of `states`, floats in 0..1 [B, S, H, W]; see `outputs`."""
-        noise = None if noise is None else noise[:, : self._noisy]  # the fractions are the midpoints
+        noise = None if noise is None else noise[:, : self._noisy]  # not IQN's: it acts by the midpoints
         return self.value_head.qvalues(self.outputs(states, noise))
 
     def outputs(self, states: Tensor, noise: Tensor | None = None, learning: bool = False) -> Tensor:
@@ -288,13 +288,14 @@ def build(
 ) -> Network:  # fmt: skip
     """Return the network of `spec` on the CPU, of the datatype `dtype`; its weights come from `rng` alone.
 
-    Its input is states of S = `history_length` screens (H, W) in pixels, or of observations (D,) or (K, H, W)
-    for the channels of a small image, and it has A = `actions` outputs.
-    `config` chooses the normalization, the value head, the noise and the dueling streams. Without `rng` the
-    weights are arbitrary: a snapshot's take their place.
+    Its inputs are states of S = `history_length` screens (H, W) in pixels, or of observations (D,), or of
+    small images (K, H, W) with K channels. It has A = `actions` outputs. `config` chooses the normalization,
+    the value head, the noise and the dueling streams. Without `rng` the weights are arbitrary: those of a
+    snapshot replace them.
 
     Raises:
-        UserError: The screens are too small, or batch normalization is used with batches of one.
+        UserError: The screens are too small, the layers cannot take the observations or would be too large,
+            or batch normalization is used with batches of one.
     """
     if config.normalization == "batch" and config.batch_size < 2:
         raise UserError("--normalization batch cannot normalize over one transition: raise --batch_size")
@@ -302,8 +303,8 @@ def build(
     hidden = _convolutional(spec, config, history_length * math.prod(screen_shape[:-2]))
     if len(screen_shape) == 3:
         hidden = Modules(channels=nn.Flatten(1, 2), **hidden)  # [B, S · K, H, W]
-    images = len(screen_shape) > 1 or all(isinstance(layer, Dense) for layer in spec.layers)
-    features = _features(hidden, history_length, *screen_shape) if images else 0
+    fits = len(screen_shape) > 1 or all(isinstance(layer, Dense) for layer in spec.layers)
+    features = _features(hidden, history_length, *screen_shape) if fits else 0
     if not features and len(screen_shape) != 2:
         raise UserError(
             f"--network {config.network} cannot take observations of the shape {screen_shape}: leave it out"
@@ -345,7 +346,8 @@ def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> M
         return nn.Sequential(convolution("sums", channels, filters, 3, 1, 1))
 
     modules, name = Modules(), ""
-    for number, layer in enumerate((each for each in spec.layers if not isinstance(each, Dense)), 1):
+    layers = [layer for layer in spec.layers if not isinstance(layer, Dense)]
+    for number, layer in enumerate(layers, 1):
         filters = layer.filters
         if isinstance(layer, Convolution):
             name = f"conv{number}"
@@ -376,7 +378,8 @@ def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, actions: int
     """Return the dense layers, the first with `features` inputs, and an output layer for `head`."""
     linear = partial(NoisyLinear, sigma=config.noisy_sigma) if config.noisy else nn.Linear
     modules = Modules()
-    for number, layer in enumerate((each for each in spec.layers if isinstance(each, Dense)), 1):
+    layers = [layer for layer in spec.layers if isinstance(layer, Dense)]
+    for number, layer in enumerate(layers, 1):
         name = f"dense{number}"
         if features * layer.units > MOST_WEIGHTS:
             remedy = "choose a smaller --network, or lower --screen_width and --screen_height of screens"

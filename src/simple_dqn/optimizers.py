@@ -16,12 +16,12 @@ from simple_dqn.networks import Network, copy_arrays, write_tensors
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.types import CheckpointState
 
-# What an optimizer keeps for each weight, of the weight's shape, beside its number of steps.
+# The arrays that an optimizer keeps for each weight, in its shape; the number of steps is not among them.
 SLOTS = {
     "rmsprop": ("sum",), "adadelta": ("square_avg", "acc_delta"),
     "adam": ("exp_avg", "exp_avg_sq"), "radam": ("exp_avg", "exp_avg_sq"),
 }  # fmt: skip
-AVERAGE_EVERY = 16  # updates between two additions to the mean: one takes a tenth of the time of an update
+AVERAGE_EVERY = 16  # updates between two additions to the mean; each takes a tenth of an update's time
 
 
 class RMSProp(Adagrad):
@@ -113,11 +113,11 @@ def learning_rate_share(config: NetworkConfig, updates: float) -> float:
 
 
 class MasterWeights:
-    """The `weights` that the optimizer updates, by name; the network computes with a copy of its datatype.
+    """The `weights` that the optimizer updates, by name; the network may compute with a narrower copy.
 
     An update is often smaller than the distance between two neighboring numbers of a narrow datatype, so it
     is added to a float32 copy (Micikevicius et al. 2018). If the network computes in float32 or float64, the
-    two share their memory. `scale` multiplies a loss, lest float16 gradients underflow.
+    two share their memory. `scale` multiplies a loss so that float16 gradients do not underflow.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class MasterWeights:
             torch._foreach_copy_([cast(Tensor, wide.grad) for wide in self._wide], gradients)
         self._scaler.step(self._optimizer)
         self._scaler.update()
-        self._publish()
+        self._copy_to_network()
 
     def set_learning_rate(self, share: float) -> bool:
         """Set the learning rate to `share` of the first one, and return whether it changed."""
@@ -159,7 +159,7 @@ class MasterWeights:
         return bool(self._group["lr"] != before)
 
     @torch.no_grad()
-    def _publish(self) -> None:
+    def _copy_to_network(self) -> None:
         """Copy the weights to those parts of the network that compute in a narrower datatype."""
         if self._narrow:
             torch._foreach_copy_(self._narrow, self._wide)
@@ -171,7 +171,7 @@ class MasterWeights:
     def load(self, arrays: Mapping[str, object]) -> None:
         """Copy `arrays`, checked by `check_fit`, into `tensors` and the network."""
         copy_arrays(arrays, self.tensors())
-        self._publish()
+        self._copy_to_network()
 
     def get_state(self) -> CheckpointState:
         """Return the optimizer's state for each weight, and the scale of the loss."""

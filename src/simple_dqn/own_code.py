@@ -1,7 +1,7 @@
 """Your own code: `--import` runs a file or a module of yours in every process that needs it.
 
-It calls `simple_dqn.register_network` and others like it, or `gymnasium.register`. Only the user's own words
-import anything: a snapshot, a checkpoint or a settings file holds the name of the file as text, for messages.
+That code calls functions such as `simple_dqn.register_network` or `gymnasium.register`. Only the command line
+imports anything: snapshots, checkpoints and settings files have the file's name as text, for messages.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
     Raises:
         UserError: One cannot be read or imported; the line has the place in the file.
     """
-    import gymnasium  # which a command without code of your own may not need
+    import gymnasium  # here, because most commands do not need it
 
     for one in names if isinstance(names, Iterable) and not isinstance(names, str) else [names]:
         name = os.fspath(one) if isinstance(one, os.PathLike) else one
@@ -51,7 +51,7 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
             raise UserError(f"--import {name}: {why if absent else cause(error)}") from error
         new = [one for one, spec in gymnasium.registry.items() if before.get(one) is not spec]
         own = [one for one in new if _module_of(gymnasium.registry[one]) == module]
-        IMPORTED[key] = tuple(own or new)  # if it registers none, those of its packages count
+        IMPORTED[key] = tuple(own or new)  # If it registers none itself, its imports may have.
 
 
 def _module_of(spec: "EnvSpec") -> str:
@@ -115,7 +115,7 @@ def register(setting: str, name: str, entry: Any, table: dict[str, Any]) -> None
 
 
 def check_call(function: object, arguments: str, contract: str) -> None:
-    """Raise UserError unless `function` can be called with `arguments`, their names, and returns at once."""
+    """Raise UserError unless `function`, no coroutine or generator, takes the named `arguments`."""
     late = inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
     if late or not callable(function):
         raise UserError(f"{function!r} cannot be called: {contract}")
@@ -127,7 +127,7 @@ def check_call(function: object, arguments: str, contract: str) -> None:
 
 
 class OwnCode(NamedTuple):
-    """What another process must run to know an environment of the user's; it can be sent there."""
+    """The code that another process must run before it can make an environment of the user's."""
 
     imports: tuple[str, ...]
     spec: bytes  # the environment's entry in the registry, pickled with classes of the user's own script

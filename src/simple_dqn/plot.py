@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 MAX_PIXELS = 100_000_000
-# Titles of fields; the others have their names.
+# Titles of fields; the title of another field is its name.
 TITLES = {
     "steps": "Number of steps", "nr_games": "Number of games", "total_train_steps": "Exploration steps",
     "last_exploration_rate": "Exploration rate", "meanq": "Average Q-value", "meancost": "Average loss",
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     names = run_names(flags["runs"])
     first, name = next(iter(names.items()))
     path: Path = flags["png_file"] or first.with_name(f"{Path(name).name}.png")
-    width, height, dpi = size = flags["figure_width"], flags["figure_height"], flags["dpi"]
+    width, height, dpi = flags["figure_width"], flags["figure_height"], flags["dpi"]
     if width * height * dpi**2 > MAX_PIXELS:
         raise UserError(f"a figure of {width:g} × {height:g} inches at {dpi} dpi is too large: lower --dpi")
     games = list(dict.fromkeys(filter(None, (game_of(csv.stem) for csv in names))))
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str], program: str = "plot.sh") -> None:
     runs = [read_run(csv, name, flags["skiprows"], flags["delimiter"]) for csv, name in names.items()]
     for run in runs:
         run.check((*fields, view.axis.column), run.name)
-    with picture(path, *size) as figure:
+    with picture(path, width, height, dpi) as figure:
         draw(figure, runs, list(dict.fromkeys(names.values())), view)
     print(printable(f"The figure is in {path}"))
 
@@ -200,10 +200,8 @@ def draw_field(
             if phase == "train" and (len(names) == 1 or len(view.phases) == 1):
                 style = "solid"
             look: dict[str, Any] = {"color": color, "linestyle": style, "linewidth": WIDTHS[phase]}
-            if phase == "random":  # a level: the median of the latest values of the runs
-                latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
-                label = f"{label}, median of {len(latest)}" if len(latest) > 1 else label
-                axes.axhline(float(np.median(latest)), label=label, **look)
+            if phase == "random":
+                _draw_level(axes, values, label, look)
             elif len(seeds) == 1:
                 _draw_curve(axes, x[:, 0], values[:, 0], label, look)
             else:
@@ -224,18 +222,25 @@ def draw_field(
         axes.text(0.5, 0.5, "no values yet", transform=axes.transAxes, ha="center", color="#7f7f7f")
 
 
+def _draw_level(axes: "Axes", values: Column, label: str, look: dict[str, Any]) -> None:
+    """Draw the median of the latest values of the runs, `values` [epochs, runs], across the whole panel."""
+    latest = [run[~np.isnan(run)][-1] for run in values.T if not np.isnan(run).all()]
+    label = f"{label}, median of {len(latest)}" if len(latest) > 1 else label
+    axes.axhline(float(np.median(latest)), label=label, **look)
+
+
 def _draw_curve(axes: "Axes", x: Column, values: Column, label: str, look: dict[str, Any]) -> None:
     marker, size = "o" if len(values) <= FEW_POINTS else "", min(4, 3 * look["linewidth"])
     axes.plot(x, values, label=label, marker=marker, markersize=size, **look)
 
 
 def _draw_seeds(axes: "Axes", x: Column, values: Column, label: str, look: dict[str, Any]) -> None:
-    """Draw the median and range of several runs where all have values, and a thin line for each run's rest.
+    """Draw the median and range of several runs where all have values, and the rest of each as a thin line.
 
     The rest begins at the last epoch in which all runs have a value, or at the beginning if there is none.
     `x` and `values` [epochs, runs] are those of `aligned`.
     """
-    # Runs that learn fast may stop first, and the median of the others would be that of a different sample.
+    # Runs that learn fast may stop first, and the median of the others would be biased.
     shared = np.flatnonzero(~np.isnan(values).any(axis=1))
     if len(shared):
         both, middle = values[shared], np.median(x[shared], axis=1)
@@ -259,29 +264,32 @@ def aligned(runs: Sequence[RunData], phase: str, field: str, view: View) -> tupl
     """
     curves = []
     for run in runs:
-        there = (run.phases == phase) & np.isfinite(run.columns[field])
-        epochs, x = run.columns["epoch"][there], run.columns[view.axis.column][there] / view.axis.unit
-        values, ends = run.columns[field][there], np.arange(1, there.sum() + 1)
-        sums, begins = np.cumsum(np.append(0.0, values)), np.maximum(0, ends - view.smooth)
-        means = (sums[ends] - sums[begins]) / (ends - begins) if view.smooth > 1 else values
+        rows = (run.phases == phase) & np.isfinite(run.columns[field])
+        epochs, x = run.columns["epoch"][rows], run.columns[view.axis.column][rows] / view.axis.unit
+        values = run.columns[field][rows]
+        if view.smooth > 1:  # the mean of values[begin:end] for each end
+            ends, sums = np.arange(1, len(values) + 1), np.cumsum(np.append(0.0, values))
+            begins = np.maximum(0, ends - view.smooth)
+            values = (sums[ends] - sums[begins]) / (ends - begins)
         placed = np.isfinite(x) & np.isfinite(epochs)
-        curves.append((epochs[placed], x[placed], means[placed]))
-    every = np.unique(np.concatenate([epochs for epochs, _, _ in curves] or [np.zeros(0)]))
-    both = np.full((2, len(every), len(runs)), np.nan)
-    for place, (epochs, x, means) in enumerate(curves):
-        both[:, np.searchsorted(every, epochs), place] = x, means
-    return both[0], both[1]
+        curves.append((epochs[placed], x[placed], values[placed]))
+    all_epochs = np.unique(np.concatenate([epochs for epochs, _, _ in curves] or [np.zeros(0)]))
+    aligned_x, aligned_values = np.full((2, len(all_epochs), len(runs)), np.nan)
+    for column, (epochs, x, values) in enumerate(curves):
+        places = np.searchsorted(all_epochs, epochs)
+        aligned_x[places, column], aligned_values[places, column] = x, values
+    return aligned_x, aligned_values
 
 
 def grid(figure: "Figure", panels: int) -> "list[Axes]":
-    """Return the axes of so many panels, in a near-square grid."""
+    """Return the axes of `panels` panels, in a grid that is nearly square."""
     columns = math.ceil(math.sqrt(panels))
     rows = math.ceil(panels / columns)
     return [figure.add_subplot(rows, columns, place) for place in range(1, panels + 1)]
 
 
 def add_frame(axes: "Axes", title: str, label: str) -> None:
-    """Draw what all panels have: a title, the `label` of the horizontal axis, and a grid."""
+    """Draw a panel's title, the `label` of the horizontal axis, and grid lines."""
     axes.set_title(printable(title), fontsize=13, pad=8)
     axes.set_xlabel(label)
     axes.grid(True, linewidth=0.5, color="#dddddd")

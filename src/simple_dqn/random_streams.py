@@ -12,7 +12,7 @@ def draw_seed() -> int:
 
 
 def stream(seed: int, name: str, index: int = 0) -> np.random.Generator:
-    """Return the random stream of `seed` called `name`; `index` numbers several of one name.
+    """Return the random stream of `seed` called `name`; `index` distinguishes streams of one name.
 
     Streams with different names or indices are independent: an additional draw from one changes no other.
     Every seed >= 0 is valid, including 0.

@@ -71,11 +71,11 @@ class ReplayMemory:
         self._screens = screens or make_screens(config, rows, games, screen_shape)
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
-        self._rollout_steps = config.rollout_steps
+        self.rollout_steps = config.rollout_steps
         self._ring = Ring(rows, games, config.history_length, config.n_step)
         self._sampler, self._uniform = sampler(self._ring, config), Uniform(self._ring, config)
         self.uses_errors = sampler.uses_errors  # whether `update_priorities` has an effect
-        self._own_sampler = "" if sampler.__module__ == Uniform.__module__ else config.sampler  # checked
+        self._own_sampler = "" if sampler.__module__ == Uniform.__module__ else config.sampler  # a user's
         self._discounts = (discount_rate ** np.arange(config.n_step + 1)).astype(np.float32)  # γ^k by k
         self._rng = rng
         self._log = log
@@ -149,17 +149,19 @@ class ReplayMemory:
         return np.array(on_host(self.sample(count, sampler=self._uniform).prestates))
 
     def rollout(self) -> tuple[Rewards, Mask, Mask]:
-        """Return rewards, terminals and starts [T, E] of the latest `rollout_steps` rows T; new arrays."""
-        rows = self._ring.held_rows()[-self._rollout_steps :]
+        """Return rewards, terminals and starts of the latest T = `rollout_steps` rows: new arrays [T, E]."""
+        rows = self._ring.held_rows()[-self.rollout_steps :]
         return self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows]
 
     def sample_rollout(self, batch_size: int, returns: Floats) -> tuple[Indices, Actions, Floats]:
-        """Return the next B = `batch_size` steps of the shuffled rollout, with their `returns` [T, E].
+        """Return the next B = `batch_size` steps of the shuffled rollout, whose `returns` are float32 [T, E].
 
-        They are places int64 [B], step · E + game of steps 0 ... T - 1, then actions and returns [B].
+        Returns:
+            Their places in the rollout, step · E + game with steps from 0 to T - 1, int64 [B]; their actions
+            int64 [B]; and their returns float32 [B].
         """
         numbers, _ = self._sampler.draw(batch_size, 0, self._rng)
-        places = numbers - (self._ring.written - self._rollout_steps) * self._ring.games
+        places = numbers - (self._ring.written - self.rollout_steps) * self._ring.games
         return places, self._actions.take(numbers % self._ring.size), returns.take(places)
 
     def update_priorities(self, numbers: Ids, errors: Floats) -> None:
@@ -217,18 +219,21 @@ class HostScreens:
         self._screens[row] = on_host(screens)
 
     def gather(self, windows: Indices, hidden: Mask | None) -> States | DeviceStates:
-        """Return the screens at indices `windows` int64 [B, K]: uint8 [B, K, H, W], until the next call.
+        """Return the screens at `windows` int64 [B, K], uint8 [B, K, H, W]; valid until the next call.
 
-        Of the first L screens of each window those are zero that are `hidden` bool [B, L]; None: none is.
+        `hidden` bool [B, L] says which of the first L screens of each window are zero; None: no screen is.
         """
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), self._gathered.dtype)
-        # With "clip", unlike "raise", numpy writes directly to `out`. All indices are in range.
-        lines = self._gathered.reshape(windows.size, -1)
-        np.take(self._flat, windows.reshape(-1), axis=0, out=lines, mode="clip")
+        self._read(windows.reshape(-1))
         if hidden is not None:
             self._gathered[:, : hidden.shape[1]][hidden] = 0
         return self._gathered
+
+    def _read(self, indices: Indices) -> None:
+        """Copy the screens at `indices` int64 [B * K] to `_gathered`."""
+        # With "clip", unlike "raise", numpy writes directly to `out`. All indices are in range.
+        np.take(self._flat, indices, axis=0, out=self._gathered.reshape(len(indices), -1), mode="clip")
 
 
 class CompressedScreens(HostScreens):
@@ -263,45 +268,39 @@ class CompressedScreens(HostScreens):
                     )
             self._blocks[index] = block
 
-    def gather(self, windows: Indices, hidden: Mask | None) -> States:
-        """Return the screens at `windows` int64 [B, K], set to zero where `hidden` bool [B, L]."""
-        if self._gathered.shape[:2] != windows.shape:
-            self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), self._gathered.dtype)
-        shown = np.ones(windows.shape, np.bool_)
-        if hidden is not None:
-            shown[:, : hidden.shape[1]] = ~hidden  # there may be no screen
-            self._gathered[:, : hidden.shape[1]][hidden] = 0
-        bytes_, size = self._gathered.reshape(-1).view(np.uint8).data, self._size
-        slots = np.flatnonzero(shown)
-        for slot, index in zip(slots.tolist(), windows[shown].tolist(), strict=True):
-            screen = lz4.block.decompress(self._blocks[index], uncompressed_size=size)
-            bytes_[slot * size : (slot + 1) * size] = screen
-        return self._gathered
+    def _read(self, indices: Indices) -> None:
+        """Decompress the screens at `indices` int64 [B * K] into `_gathered`."""
+        pixels, size = self._gathered.reshape(-1).view(np.uint8).data, self._size
+        for place, index in enumerate(indices.tolist()):
+            if block := self._blocks[index]:  # before row 0 there is none, and `gather` hides the screen
+                screen = lz4.block.decompress(block, uncompressed_size=size)
+                pixels[place * size : (place + 1) * size] = screen
 
 
 def make_screens(config: MemoryConfig, rows: int, games: int, screen_shape: tuple[int, ...]) -> HostScreens:
-    """Return storage for T = `rows` screens of each game; there is a warning if compressed ones may not fit.
+    """Return storage for T = `rows` screens of each game; warn if compressed screens may not fit.
 
     Raises:
         UserError: This machine has too little memory; the message suggests a --replay_size that fits.
     """
     store = CompressedScreens if config.replay_compression == "lz4" else HostScreens
     count, spare = rows * games, int(SHARE * available_memory())
-    size = math.prod(screen_shape) * observation_dtype(screen_shape).itemsize
-    # Compressed, a screen takes a thirtieth of its size in Pong, and less than a third in the busiest games.
-    sizes = (size, size) if store is HostScreens else [int(size / n) + ENTRY + OBJECT for n in (30, 3)]
-    least, most = (one + OTHER_BYTES for one in sizes)
-    if count * most > spare:
-        needed = " to ".join(gigabytes(count * size) for size in sorted({least, most}))
-        digits = max(0, len(str(spare // most)) - 2)  # to round: the free memory changes all the time
-        complaint = f"needs {needed} of memory and this machine can spare {gigabytes(spare)}"
-        if config.rollout_steps:
-            raise UserError(f"--rollout_steps {config.rollout_steps} {complaint}: lower it or --workers")
-        fits = spare // most // 10**digits * 10**digits
-        complaint = f"--replay_size {count} {complaint}: --replay_size {fits} fits"
-        if store is HostScreens:
-            raise UserError(f"{complaint}, and more with --replay_compression lz4")
-        if count * least > spare:
-            raise UserError(complaint)
-        logger.warning("%s in any case", complaint)
+    size = math.prod(screen_shape) * observation_dtype(screen_shape).itemsize  # bytes of a screen
+    least = most = size + OTHER_BYTES  # bytes of an experience
+    if store is CompressedScreens:  # a thirtieth of the size in Pong, and up to a third in the busiest games
+        least, most = (int(size / n) + ENTRY + OBJECT + OTHER_BYTES for n in (30, 3))
+    if count * most <= spare:
+        return store(rows, games, screen_shape)
+    needed = " to ".join(gigabytes(count * each) for each in sorted({least, most}))
+    complaint = f"needs {needed} of memory and this machine can spare {gigabytes(spare)}"
+    if config.rollout_steps:
+        raise UserError(f"--rollout_steps {config.rollout_steps} {complaint}: lower it or --workers")
+    digits = max(0, len(str(spare // most)) - 2)  # to round: the free memory changes all the time
+    fits = spare // most // 10**digits * 10**digits
+    complaint = f"--replay_size {count} {complaint}: --replay_size {fits} fits"
+    if store is HostScreens:
+        raise UserError(f"{complaint}, and more with --replay_compression lz4")
+    if count * least > spare:
+        raise UserError(complaint)
+    logger.warning("%s in any case", complaint)
     return store(rows, games, screen_shape)

@@ -1,11 +1,11 @@
 """A run: random play once, then in each epoch training, a snapshot and a test; and how its objects are built.
 
-They are built here from the settings; an actor on a cluster, which has games but neither memory nor
-statistics, builds what it plays by itself (`cluster/actor.py`).
+They are built here from the settings. Only an actor on a cluster, which has games but neither memory nor
+statistics, builds its own (`cluster/actor.py`).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -41,8 +41,8 @@ PARTS = {
     "average": "average_updates", "sampler": "sampler", "scaler": "datatype", "target": "target_steps",
     "tester": "test_steps",
 }  # fmt: skip
-GPU_GAMES = 256  # from which on a GPU emulates them: a step of fewer takes as long; estimated, not measured
-HELD_OUT_STATES = 256  # states of which `meanq` is the mean of the highest Q-values
+GPU_GAMES = 256  # fewer games are not emulated on the GPU: a step takes as long (estimated, not measured)
+HELD_OUT_STATES = 256  # states over which `meanq` averages the highest Q-value
 
 
 @dataclass
@@ -69,10 +69,13 @@ class Phase:
     def next(self, config: RunConfig) -> "Phase":
         """Return the next phase that has steps, or one after the last epoch."""
         phase = self
-        while phase is self or not (phase.length(config) or phase.epoch > config.epochs):
-            following = Phase("train", max(phase.epoch, config.start_epoch) + 1)
-            phase = Phase("test", phase.epoch) if phase.name == "train" else following
-        return phase
+        while True:
+            if phase.name == "train":
+                phase = Phase("test", phase.epoch)
+            else:
+                phase = Phase("train", max(phase.epoch, config.start_epoch) + 1)
+            if phase.length(config) or phase.epoch > config.epochs:
+                return phase
 
     @property
     def trained(self) -> int:
@@ -99,7 +102,8 @@ class Run:
     def begin(self, refill: bool = False) -> None:
         """Fill the replay memory, then train and test up to the last epoch or an interrupt.
 
-        With `refill` a snapshot's policy plays first, not a random one. KeyboardInterrupt: a signal has come.
+        With `refill` the policy of a snapshot fills the memory, not a random one. If a signal has come during
+        the start-up, a KeyboardInterrupt is raised and nothing is written.
         """
         if self._interrupt.requested:  # during the start-up: an earlier run of that name keeps its files
             raise KeyboardInterrupt(self._interrupt.number)
@@ -199,7 +203,7 @@ class Run:
         try:
             while not self._is_over():
                 for steps in self._loop():
-                    if self._is_end_at_safe_point(steps):
+                    if self._on_safe_point(steps):
                         break
                 self._end_loop()
         except UserError as error:
@@ -230,7 +234,7 @@ class Run:
             self._tester.begin()
         return self._tester.play()
 
-    def _is_end_at_safe_point(self, steps: int) -> bool:
+    def _on_safe_point(self, steps: int) -> bool:
         """Count `steps` steps, make a checkpoint if one is due, and return whether to end the loop."""
         phase, before = self.phase, self.phase.done
         phase.done += steps
@@ -270,8 +274,8 @@ class Run:
     def _save_checkpoint(self, wait: bool = False, state: CheckpointState | None = None) -> None:
         """Make a checkpoint, which is written while training continues; `Agent.check` comes first.
 
-        With `wait` it waits until the checkpoint before is written, rather than leave this one out. `state`
-        is what `get_state` returned a moment ago; None: the present state.
+        If the previous one is still being written, `wait` waits for it; otherwise this one is postponed.
+        `state` is what `get_state` returned a moment ago; None: the present state.
         """
         if self._saver:
             held = self.agent.memory.count // self.agent.games
@@ -290,7 +294,7 @@ class Run:
         self._statistics.on_games_start()
 
     def _end_phase(self, complete: bool = True) -> None:
-        """Write the row of the phase and, after training, a snapshot; `complete`: all its steps were made."""
+        """Write the phase's row and, after training, a snapshot; `complete`: all steps were made."""
         agent = self.agent
         if self._held_out is None and agent.memory.ready:
             self._held_out = agent.memory.sample_states(HELD_OUT_STATES)
@@ -390,7 +394,8 @@ def make_agent(
             f"--replay_device gpu: there is no GPU with room for {rows * games} screens: "
             "leave out --replay_device, or use a GPU with more memory"
         )
-    sampling, exploration = (random_streams.stream(config.seed, name) for name in ("sampling", "exploration"))
+    sampling = random_streams.stream(config.seed, "sampling")
+    exploration = random_streams.stream(config.seed, "exploration")
     log = saver.log if saver else None
     memory = ReplayMemory(settings, games, shape, config.network.discount_rate, sampling, screens, log)
     predict = partial(network.predict, explore=True, target=config.agent.schedule == "concurrent")
@@ -406,9 +411,9 @@ def make_schedule(config: Config, environment: Environment, statistics: Statisti
         UserError: The cluster cannot be reached, or is of another version.
     """
     if not config.cluster.on:
-        schedules: dict[str, Callable[[], SerialSchedule]] = {
+        schedules: dict[str, type[SerialSchedule]] = {
             "serial": SerialSchedule, "concurrent": ConcurrentSchedule, "overlapped": OverlappedSchedule,
-            "rollouts": partial(RolloutSchedule, config.memory.rollout_steps),
+            "rollouts": RolloutSchedule,
         }  # fmt: skip
         return schedules[config.agent.schedule]()
     from simple_dqn.cluster.session import Session
@@ -477,7 +482,7 @@ def make_run(
         config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
         prefix, saver, tester = config.run.save_weights_prefix, None, None
         if prefix:
-            if config.environment.environment == "gym":  # tried now, not at the first checkpoint
+            if config.environment.environment == "gym":  # a faulty method fails now, not hours later
                 environment.set_state(environment.get_state())
             name, actions, can_save = environment.name, environment.actions, environment.can_save
             saver = Saver(Path(prefix), name, actions, config, can_save=can_save)

@@ -10,23 +10,23 @@ With S screens in a state, transition t is
 and the S + 1 screens t-S ... t, the transition's window, hold both states. This is `ReplayMemory` of
 `examples/dqn.py`, whose states have 4 screens.
 
-Which rows are transitions: A row at which a game starts is none, because no action led to its screen. In a
-full ring the oldest S rows are none, because their windows would contain the newest rows. While the ring is
+Which rows are transitions: A row at which a game starts is not one, because no action led to its screen. In
+a full ring the oldest S rows are not, because their windows would contain the newest rows. While the ring is
 not full, a window may reach back before row 0. Those screens are hidden, because a game starts at row 0.
 
 Which screens are hidden: A state never mixes episodes. Screens from before its episode are zero, as in
 DeepMind's code for Mnih et al. (2015). An episode begins at a row that starts a game, and at a terminal row:
 the screen on which a life is lost ends one episode and begins the next. So screen k of window t is hidden if
-an episode begins in rows k+1 ... t-1. One that begins at row t itself makes no difference: t is no
+an episode begins in rows k+1 ... t-1. One that begins at row t itself makes no difference: row t is not a
 transition, or it is terminal and the value of its poststate is not used.
 
-n steps (`n_step` above 1): Transition t goes on to row e, which is row t+n-1, or the last row before that in
-the episode: row e is terminal, or row e+1 starts a game because this one was truncated (then the value of
-the poststate still counts). It has the prestate of t, action t, the rewards t ... e, terminal e, and the
-poststate of e. The newest n-1 rows are no transitions until row t+n-1 is written.
+n steps (`n_step` above 1): Transition t lasts to row e. This is row t+n-1, or an earlier one if the episode
+ends there: row e is terminal, or row e+1 starts a game because this one was truncated (then the value of the
+poststate still counts). The transition has the prestate of t, action t, the rewards t ... e, terminal e, and
+the poststate of e. The newest n-1 rows are not transitions yet, since row t+n-1 is still to come.
 
-Context rows: Their screens belong to the states of other rows, but they are no transitions; see `CONTEXT` in
-`types.py`.
+Context rows: Their screens belong to the states of other rows, but they are not transitions; see `CONTEXT`
+in `types.py`.
 """
 
 from typing import Any
@@ -40,8 +40,8 @@ from simple_dqn.types import CheckpointState, Floats, Ids, Indices, Mask
 
 Masses = NDArray[np.float64]  # [B], ≥ 0
 
-# Few rows are excluded, so two rounds are nearly always enough. If nearly all are, listing the transitions
-# is faster than more rounds.
+# Uniform sampling draws again, in rounds, where it drew an excluded row. Few rows are excluded, so two rounds
+# are nearly always enough. If nearly all are, listing the transitions is faster than more rounds.
 ROUNDS = 8
 LEAST_PRIORITY = 1e-6  # ε, with which transitions without an error are sampled again; as in OpenAI Baselines
 FIRST_PRIORITY = 1.0  # p₁ of Algorithm 1, until the first TD error is known
@@ -57,12 +57,13 @@ class Ring:
     arrays [T, E].
 
     Attributes:
-        rows: T. games: E. size: T * E. history_length: S. n_step: n. needed: S + n, rows for a transition.
-        written: How many rows were written, since the run began or, after a resume, as if the ring had been
-            filled once at most. held: How many of them are not overwritten, at most T.
+        rows, games, size: T, E and T * E.
+        history_length, n_step, needed: S, n, and the rows that a transition needs, S + n.
+        written: How many rows were written. A resumed run counts a full ring as filled once.
+        held: How many rows are held, at most T; the others are overwritten.
         starts: bool [T, E], a game starts at this row: no action led to its screen.
         terminals: bool [T, E], the episode ended at this row.
-        excluded: bool [T, E], this row is no transition: a game starts there, or it is context.
+        excluded: bool [T, E], this row is not a transition: a game starts there, or it is context.
     """
 
     def __init__(self, rows: int, games: int, history_length: int, n_step: int = 1) -> None:
@@ -84,7 +85,7 @@ class Ring:
         return row
 
     def candidates(self) -> tuple[int, int]:
-        """Return the range of numbers of which each is a transition unless it is `excluded`."""
+        """Return the first number and the end of a range: each is a transition unless it is `excluded`."""
         first = self.written - self.held + (self.history_length if self.held == self.rows else 1)
         return first * self.games, max(first, self.written - self.n_step + 1) * self.games
 
@@ -99,9 +100,9 @@ class Ring:
         return oldest + (indices - oldest) % self.size
 
     def windows(self, indices: Indices) -> tuple[Indices, Mask | None]:
-        """Return the screens of each transition's window [B, S + 1], and which are from before their episode.
+        """Return the indices of each transition's window [B, S + 1], and which of its screens are hidden.
 
-        These are a mask [B, S - 1] for all but the last two, which never are; None: no screen is.
+        The latter is a mask [B, S - 1]: the last two screens never are. None: no screen is hidden.
         """
         windows = (indices[:, np.newaxis] + self._window) % self.size  # after the newest row is the oldest
         between = windows[:, 1:-1]
@@ -111,7 +112,7 @@ class Ring:
         return windows, np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
 
     def steps(self, indices: Indices) -> tuple[Indices, Indices]:
-        """Return the rows t ... t+n-1 of each transition [B, n], and its number of steps e - t + 1 [B]."""
+        """Return the indices t ... t+n-1 of each transition [B, n], and its number of steps e - t + 1 [B]."""
         through = (indices[:, np.newaxis] + self._steps) % self.size
         ends = self.terminals.take(through)
         ends[:, :-1] |= self.starts.take(through[:, 1:])
@@ -119,9 +120,10 @@ class Ring:
         return through, ends.argmax(axis=1) + 1
 
     def windows_of_states(self, firsts: Indices, lasts: Indices) -> tuple[Indices, Mask | None]:
-        """Return the screens of each prestate, then of each poststate [2 B, S], and which are hidden.
+        """Return the indices of each prestate, then of each poststate [2 B, S], and which screens are hidden.
 
-        `firsts` int64 [B] are the indices of row t of each transition, and `lasts` those of its row e.
+        `firsts` int64 [B] are the indices of row t of each transition, and `lasts` those of its row e. The
+        mask is [2 B, S - 1]: the last screen of a state never is. None: no screen is hidden.
         """
         count, (windows, hidden) = len(firsts), self.windows(np.concatenate((firsts, lasts)))
         if hidden is not None:  # A poststate has all screens of its window but the first.
@@ -168,16 +170,16 @@ class Uniform:
             raise no_transition(ring)
         first, end = ring.candidates()
         numbers = rng.integers(first, end, count)
-        for round_ in range(ROUNDS + 1):
+        for _ in range(ROUNDS):
             excluded = np.flatnonzero(ring.excluded.take(numbers % ring.size))
             if not excluded.size:
-                break
-            if round_ < ROUNDS:
-                numbers[excluded] = rng.integers(first, end, excluded.size)
-            elif (transitions := ring.transitions()).size:
-                numbers[excluded] = transitions[rng.integers(transitions.size, size=excluded.size)]
-            else:
-                raise no_transition(ring)
+                return numbers, weights
+            numbers[excluded] = rng.integers(first, end, excluded.size)
+        excluded = np.flatnonzero(ring.excluded.take(numbers % ring.size))
+        transitions = ring.transitions()
+        if not transitions.size:
+            raise no_transition(ring)
+        numbers[excluded] = transitions[rng.integers(transitions.size, size=excluded.size)]
         return numbers, weights
 
     def set_errors(self, numbers: Ids, errors: Floats) -> None:
@@ -200,7 +202,7 @@ class Shuffled(Uniform):
     def __init__(self, ring: Ring, config: MemoryConfig) -> None:
         super().__init__(ring, config)
         self._written = 0  # rows of the ring at the latest draw
-        self._order: Ids = np.empty(0, np.int64)  # of the transitions to take next
+        self._order: Ids = np.empty(0, np.int64)  # the numbers of the transitions to take next
 
     def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
         """Return the next `count` transitions, each with the weight 1; see `Uniform.draw`."""
@@ -229,12 +231,12 @@ class Prioritized(Uniform):
         super().__init__(ring, config)
         self._tree = SumTree(ring.size)
         self._greatest = FIRST_PRIORITY
-        self._first = self._end = 0  # the numbers that have a mass, unless excluded
+        self._first = self._end = 0  # the range of the numbers that have a mass, unless excluded
 
     def draw(self, count: int, steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
-        """Sample one transition from each of `count` segments of equal mass, with weights of equation 2.
+        """Sample one transition from each of `count` segments of equal mass.
 
-        They are those of importance sampling, (N P(i))^-β, divided by their maximum.
+        The weights are those of importance sampling, (N P(i))^-β, divided by their maximum (section 3.4).
         """
         tree = self._up_to_date()
         if self._ring.held < self._ring.needed or not tree.total:
@@ -259,7 +261,7 @@ class Prioritized(Uniform):
         return {"masses": self._up_to_date().masses[:held], "greatest": self._greatest}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned; without a mass are those that another `--n_step` makes new."""
+        """Restore what `get_state` returned; transitions that only the present `--n_step` has are new."""
         self._greatest, masses = state["greatest"], state["masses"]
         ring = self._ring
         held, indices = ring.held * ring.games, ring.transitions() % ring.size
@@ -340,7 +342,7 @@ class SumTree:
 
 
 def no_transition(ring: Ring) -> UserError:
-    """Return the error for a ring without transitions."""
+    """Return the error of a draw from a ring without transitions."""
     screens = "1 screen" if ring.held == 1 else f"{ring.held} screens"
     each, few = " of each game" if ring.games > 1 else "", ring.held < ring.needed
     reason = f"a transition needs {ring.needed}" if few else "no action between any two of them"

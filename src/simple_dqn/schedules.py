@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class SerialSchedule:
         agent.memory.add(agent.player.start())
 
     def fill(self, agent: Agent, steps: int, exploration_rate: float | None = None) -> Iterator[int]:
-        """Fill the replay memory with `steps` steps over all games, in whole steps of all, without learning.
+        """Act and store for `steps` steps over all games, rounded up to whole steps of all; learn nothing.
 
         `exploration_rate` is ε; None: that of each game in training.
         """
@@ -72,27 +73,25 @@ class SerialSchedule:
 class RolloutSchedule(SerialSchedule):
     """PQN: play a rollout, learn from it, forget it (Gallici et al. 2024, Algorithm 1).
 
-    It plays T = `steps` steps of each game, then makes the updates that are due for them from these alone.
+    It plays T = `rollout_steps` steps of each game, then makes the updates that are due, from these alone.
     There is no replay memory and no target network: the targets are λ-returns, by the weights that played the
-    rollout. With minibatches of B, a step is learned from about B · `train_repeat` / `train_frequency` times.
+    rollout. Each step is used about B · `train_repeat` / `train_frequency` times, in minibatches of B.
     """
 
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
-
     def train(self, agent: Agent, steps: int) -> Iterator[int]:
-        """Train for `steps` steps, in whole rollouts."""
-        network, count = agent.network, self._steps * agent.games
+        """Train for `steps` steps over all games, in whole rollouts."""
+        network, length = agent.network, agent.memory.rollout_steps
+        count = length * agent.games
         for _ in range(0, steps, count):
             values = []  # max_a Q(s, a) of each state
-            for t in range(self._steps):
-                qvalues = network.predict(agent.player.states, explore=True, keep=(t, self._steps))
+            for t in range(length):
+                qvalues = network.predict(agent.player.states, explore=True, keep=(t, length))
                 actions = agent.player.choose(agent.exploration_rates(), qvalues)
                 agent.memory.add(agent.execute(actions))
                 values.append(qvalues.max(axis=1))
             values.append(agent.player.predict().max(axis=1))
             returns = network.returns(*agent.memory.rollout(), np.stack(values))
-            for _ in range(agent.due(agent.config.train_frequency, count) * agent.config.train_repeat):
+            for _ in range(agent.updates_due(count)):
                 minibatch = agent.memory.sample_rollout(agent.batch_size, returns)
                 agent.learn_from(network.prepare_rollout(*minibatch))
             yield count
@@ -129,8 +128,9 @@ class ConcurrentSchedule(SerialSchedule):
                 except BaseException:
                     failed.set()  # ends the actor's loop; the executor waits for it
                     raise
+                played = acting.result()  # raises the actor's error, if any, before the memory changes
                 agent.update_priorities()
-                for step in acting.result():
+                for step in played:
                     agent.memory.add(step)
                 yield agent.config.target_steps
 
@@ -146,21 +146,16 @@ def play_period(agent: Agent, stopped: Callable[[], bool]) -> list[Step]:
 
 
 def learn_period(agent: Agent, sampler: ThreadPoolExecutor, steps: int, acting: Future[list[Step]]) -> None:
-    """Make the updates of a period, which begins after `steps` training steps, unless `acting` has failed."""
+    """Make the updates of the period that began after `steps` training steps; stop if `acting` has failed."""
     updates = agent.config.updates_in(agent.config.target_steps)
     prepared = deque(sampler.submit(agent.prepare, steps) for _ in range(min(MINIBATCHES_AHEAD, updates)))
-    try:
-        for update in range(updates):
-            if acting.done() and acting.exception() is not None:
-                break
-            batch = prepared.popleft().result()
-            if update + MINIBATCHES_AHEAD < updates:
-                prepared.append(sampler.submit(agent.prepare, steps))
-            agent.learn_from(batch)
-    finally:
-        for future in prepared:
-            if not future.cancel():
-                future.exception()  # waits for its end: the memory changes next
+    for update in range(updates):
+        if acting.done() and acting.exception() is not None:
+            break
+        batch = prepared.popleft().result()
+        if update + MINIBATCHES_AHEAD < updates:
+            prepared.append(sampler.submit(agent.prepare, steps))
+        agent.learn_from(batch)
 
 
 class OverlappedSchedule(SerialSchedule):
@@ -173,9 +168,9 @@ class OverlappedSchedule(SerialSchedule):
     - the trainer makes the updates that were due one round before.
 
     Both wait for each other at the end of a round. Then the memory receives the TD errors, the target network
-    is copied if that is due, and the actions of the next round are chosen by the newest weights. So all lag
-    one round of updates behind the serial schedule. No thread writes what the other reads: the result is the
-    same whether they overlap or not, bit for bit.
+    is copied if that is due, and the newest weights choose the actions of the next round. So actions, targets
+    and priorities are one round of updates behind the serial schedule. No thread writes what the other reads:
+    the result is the same whether they overlap or not, bit for bit.
     """
 
     def train(self, agent: Agent, steps: int) -> Iterator[int]:
@@ -184,36 +179,25 @@ class OverlappedSchedule(SerialSchedule):
         Every `SAFE_POINT_STEPS` steps the last updates are made before the games go on, so that a checkpoint
         has no minibatch in flight.
         """
-        one_core, use_one_thread = usable_cores() == 1, agent.network.use_one_thread
-        with InlineExecutor() if one_core else ThreadPoolExecutor(1, "player", use_one_thread) as player:
-            rounds, per_safe_point = -(-steps // agent.games), max(1, SAFE_POINT_STEPS // agent.games)
+        rounds, per_safe_point = -(-steps // agent.games), max(1, SAFE_POINT_STEPS // agent.games)
+        with ThreadPoolExecutor(1, "player", agent.network.use_one_thread) as player:
             for done in range(0, rounds, per_safe_point):
                 some = min(per_safe_point, rounds - done)
-                play_rounds(agent, some, player)
+                play_rounds(agent, some, player if usable_cores() > 1 else None)
                 yield some * agent.games
 
 
-class InlineExecutor(Executor):
-    """Does work in the calling thread, when it is submitted."""
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        """Return the outcome of `work`."""
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments, **named))
-        return done
-
-
-def play_rounds(agent: Agent, rounds: int, player: Executor) -> None:
-    """Make `rounds` rounds with all their updates; the thread `player` plays them."""
+def play_rounds(agent: Agent, rounds: int, player: ThreadPoolExecutor | None) -> None:
+    """Make `rounds` rounds with all their updates; without `player` in this thread, the updates first."""
     batches: list[PreparedBatch] = []
     for _ in range(rounds):
         actions = agent.player.choose(agent.exploration_rates())
-        playing = player.submit(play_and_prepare, agent, actions)
-        try:
-            for batch in batches:
-                agent.learn_from(batch)
-        finally:
-            batches = playing.result()
+        play: Callable[..., list[PreparedBatch]] = partial(play_and_prepare, agent, actions)
+        if player:
+            play = player.submit(play).result  # it plays from now on
+        for batch in batches:
+            agent.learn_from(batch)
+        batches = play()
         agent.update_priorities()
         if agent.due(agent.config.target_steps, agent.games):
             agent.network.update_target_network()
@@ -225,5 +209,4 @@ def play_rounds(agent: Agent, rounds: int, player: Executor) -> None:
 def play_and_prepare(agent: Agent, actions: Actions) -> list[PreparedBatch]:
     """Execute and store the actions of one round, and return the minibatches that are due after it."""
     agent.memory.add(agent.execute(actions))
-    due = agent.due(agent.config.train_frequency, agent.games) * agent.config.train_repeat
-    return [agent.prepare(agent.total_train_steps) for _ in range(due)]
+    return [agent.prepare(agent.total_train_steps) for _ in range(agent.updates_due(agent.games))]

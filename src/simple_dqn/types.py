@@ -83,10 +83,10 @@ class Experience(NamedTuple):
 class Minibatch:
     """B transitions of up to n steps, sampled from the replay memory; valid until the next `sample`."""
 
-    prestates: States | DeviceStates  # uint8 [B, S, H, W], may be strided views
+    prestates: States | DeviceStates  # s, uint8 [B, S, H, W]; may be a strided view
     actions: Actions  # int64 [B], the first action of each
     rewards: Rewards  # float32 [B, n], raw game points of each step; 0 after the last step
-    poststates: States | DeviceStates  # uint8 [B, S, H, W], observed after the last step; may be views
+    poststates: States | DeviceStates  # s', uint8 [B, S, H, W], observed after the last step; may be a view
     terminals: Mask  # bool [B], the episode ended with the last step
     discounts: Floats  # float32 [B], γ^k after k steps, the factor of the poststate's value
     weights: Floats  # float32 [B], weights in the loss; 1 without prioritized sampling

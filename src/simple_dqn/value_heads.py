@@ -33,10 +33,10 @@ class ValueHead(nn.Module):
         return rewards + discounts * outputs
 
     def losses(self, outputs: Tensor, targets: Tensor, _noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the loss and the error, ≥ 0, of each transition [B]: Huber's or δ²/2, and |δ|.
+        """Return the loss of each transition [B], Huber's or δ²/2, and its error |δ| [B].
 
-        δ = y - Q(s, a), for `targets` y [B, N] and the online network's `outputs` [B, N] of the action taken,
-        computed with `noise`.
+        δ = y - Q(s, a), for the `targets` y [B, N] and the online network's `outputs` [B, N] for the action
+        taken, which it computed with the noise. Other heads define the error in their own way; it is ≥ 0.
         """
         losses = huber(outputs, targets, self._clip_error).squeeze(1)
         return losses, (targets - outputs.detach()).abs().squeeze(1)

@@ -56,6 +56,11 @@ def test_equal_to_games_in_this_process(processes: int, training: bool, settings
     alone.close()
 
 
+def test_a_system_without_files_in_memory_plays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    test_equal_to_games_in_this_process(2, True, CATCH)
+
+
 def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
     with closing(games(2, **CATCH)) as environment:
         environment.reset()

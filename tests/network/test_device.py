@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from simple_dqn import device, dqn, machine
 from simple_dqn.config import BackendConfig
-from simple_dqn.device import WARM_UPS, CapturedGraph, Device, Work, capture_graph, run_beside, use_threads
+from simple_dqn.device import WARM_UPS, CapturedGraph, Device, Work, capture_graph, use_threads
 from simple_dqn.dqn import RATES, DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS
@@ -127,7 +127,7 @@ def capturing(monkeypatch: Patch) -> Tape:
     """Let the CPU capture updates, on a tape."""
     tape = Tape()
     monkeypatch.setattr(Device, "captures", True)
-    monkeypatch.setattr(device, "run_beside", tape.run)
+    monkeypatch.setattr(device, "on_side_stream", tape.run)
     monkeypatch.setattr(device, "capture_graph", tape.capture)
     return tape
 
@@ -177,7 +177,7 @@ def test_one_thread_at_a_time_captures_on_the_tensors_gpu(monkeypatch: Patch) ->
     for name, double in doubles.items():
         monkeypatch.setattr(torch.cuda, name, double)
     values: Any = SimpleNamespace(device=gpu, record_stream=lambda _: None)
-    run_beside(lambda given: given, (values,))
+    device.on_side_stream(lambda given: given, (values,))
     with ThreadPoolExecutor(4) as threads:
         for _ in range(8):
             threads.submit(capture_graph, lambda: values, gpu)

@@ -354,7 +354,7 @@ def test_a_checkpoint_chooses_no_path(finished: Path, told: Told) -> None:
     edit(paths | {"run/flags/display_screen": True, "run/flags/save_weights_prefix": prefix})
     log = told("resume", str(FOLDER), "--epochs", "3")
     assert f"{other} is not of this run: it continues in results/catch.csv" in log
-    assert "does not go on: give" in log
+    assert "no recording and no window: give" in log
     assert other.read_bytes() == before[other]
     assert own.read_bytes().startswith(before[own])
     assert {path.name for path in finished.parent.iterdir()} == {"run", "other.csv"}

@@ -127,7 +127,7 @@ def test_a_cut_csv_is_whole(tmp_path_factory: pytest.TempPathFactory, cut: int, 
 @pytest.mark.parametrize("content", [b"time,score\n1,2\n", b"root:x:0\n", b"\0\xff", b"epoch\n"])
 def test_a_file_of_another_kind_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"pong\.csv: it is no CSV of statistics: .* --csv_file"):
+    with pytest.raises(UserError, match=r"pong\.csv: it is not a CSV of statistics: .* --csv_file"):
         write(path)
     assert path.read_bytes() == content
     assert files_in(path.parent) == ["pong.csv"]
@@ -154,7 +154,7 @@ def test_a_full_disk_is_one_line_and_leaves_whole_rows(path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + len(ROW) // 2, before[1]))
     try:
-        with pytest.raises(UserError, match=r"cannot write .*pong\.csv: .*: make room"):
+        with pytest.raises(UserError, match=r"cannot write .*pong\.csv: .*: free disk space"):
             writer.on_phase_end(SUMMARY)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

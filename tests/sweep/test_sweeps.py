@@ -244,11 +244,11 @@ def test_a_job_for_each_place(make_run: Make, tmp_path: Path, monkeypatch: Patch
             assert count == most
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert pool.graphics_devices() == []
+    assert pool.visible_gpus() == []
     listed = "GPU 0: A Laptop GPU (UUID: x)\nGPU 1: B (UUID: y)"
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho '{listed}'\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
-    assert pool.graphics_devices() == ["0", "1"]
+    assert pool.visible_gpus() == ["0", "1"]
 
 
 def test_an_interrupt_kills_the_jobs(endless: Job, make_run: Make) -> None:

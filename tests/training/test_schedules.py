@@ -235,7 +235,7 @@ def test_a_stop_leaves_no_thread(schedule: type[SerialSchedule], safe_point: int
 
 
 def test_an_overlapped_update_lags_one_round(monkeypatch: Patch) -> None:
-    """With one thread the player's part of a round comes first, then the trainer's."""
+    """With one thread the trainer's part of a round comes first, then the player's."""
     monkeypatch.setattr(schedules, "usable_cores", lambda: 1)
     monkeypatch.setattr(schedules, "SAFE_POINT_STEPS", 12)
     agent, tape = make(4, sampler="prioritized", target_steps=8)
@@ -243,9 +243,9 @@ def test_an_overlapped_update_lags_one_round(monkeypatch: Patch) -> None:
     watch(agent.memory, "sample", lambda _size, steps: samples.append(steps))
     for steps in OverlappedSchedule().train(agent, 24):
         tape.append(steps)
-    learn = ["update", "errors"]
-    first = ["step", "step", *learn, "copy", "step", *learn, *learn, 12]
-    second = ["step", "copy", "step", *learn, "step", *learn, "copy", *learn, 12]
+    learn, both = ["update", "errors"], ["update", "step", "errors"]
+    first = ["step", *both, "copy", *both, *learn, 12]
+    second = ["step", "copy", *both, *both, "copy", *learn, 12]
     assert tape == first + second
     assert samples == [4, 8, 12, 16, 20, 24]
 
@@ -280,7 +280,7 @@ ROLLOUTS = {
 
 def started(**flags: Any) -> Agent:
     agent = make_run(Config.from_flags({**ROLLOUTS, **flags}), Interrupt()).agent
-    RolloutSchedule(6).start(agent)
+    RolloutSchedule().start(agent)
     return agent
 
 
@@ -373,7 +373,7 @@ def test_a_rollout_is_played_whole_before_its_updates() -> None:
     for owner, name in ((agent, "execute"), (agent.network, "returns"), (agent.network, "update")):
         watch(owner, name, lambda *_, name=name: tape.append(name))
     watch(agent.network, "prepare_rollout", lambda places, *_: sizes.add(len(places)))
-    for steps in RolloutSchedule(6).train(agent, 48):
+    for steps in RolloutSchedule().train(agent, 48):
         tape += [str(steps)]
     assert tape == 2 * [*["execute"] * 6, "returns", *["update"] * 12, "24"]
     assert sizes == {8}

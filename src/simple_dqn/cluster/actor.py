@@ -1,4 +1,4 @@
-"""An actor: plays games by a copy of the network, and sends trajectories. Nothing here knows Ray."""
+"""An actor: plays games by a copy of the network, and sends trajectories. This module does not use Ray."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The learner: asks actors anywhere on a cluster for trajectories, stores them, and makes the updates due."""
+"""The learner: requests trajectories from actors, stores them, and makes the updates that are due."""
 
 import logging
 import time
@@ -34,7 +34,7 @@ BUSY_TRAJECTORIES = 32  # trajectories in a row without waiting, after which the
 
 
 class ActorSlot:
-    """One of the pool's N places for an actor."""
+    """One of the N slots of a pool, each for one actor."""
 
     actor: Any = None  # Ray's handle; None: the slot is empty
     stream: TrajectoryStream  # set together with `actor`
@@ -155,13 +155,13 @@ class ActorPool:
             slot.call("start", self._config, index, self._spec, self._code)
 
     def _check(self, slot: ActorSlot, method: str, answer: Any) -> None:
-        """Compare the actor's machine, or the ROM of its games, with those here."""
-        if method == "start" and answer != self._rom_md5:
-            raise UserError(
-                f"{slot.host} has another ROM of this game (MD5 {answer}, here {self._rom_md5}): put the "
-                "same file on every machine of the cluster"
-            )
+        """Raise UserError if the actor's machine, or the ROM of its games, differs from that here."""
         if method == "start":
+            if answer != self._rom_md5:
+                raise UserError(
+                    f"{slot.host} has another ROM of this game (MD5 {answer}, here {self._rom_md5}): put the "
+                    "same file on every machine of the cluster"
+                )
             return
         for what, ours in machine_facts().items():
             if what in ("Python", "project") and answer[what] != ours:
@@ -172,7 +172,7 @@ class ActorPool:
         slot.host, slot.process = answer["host"], answer["process"]
 
     def _give_up(self, slot: ActorSlot, error: Exception) -> None:
-        """Kill the actor in `slot`; raise UserError if none has sent anything and the next would fail too."""
+        """Kill the actor in `slot`; raise UserError if no actor has sent anything and another would fail."""
         cause = error.cause if isinstance(error, RayTaskError) else error
         reason = f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0][:200]}"
         if isinstance(cause, UserError):
@@ -190,9 +190,9 @@ class ActorPool:
 
 
 class InFlightLimit:
-    """The most trajectories in flight: lowered while the learner never waits, raised when it does.
+    """The limit of trajectories in flight: lowered while the learner never waits, raised when it does.
 
-    More would wait for it, and their weights would be older when it stores them.
+    With more in flight, trajectories would wait for the learner, and would be played by older weights.
     """
 
     def __init__(self, actors: int) -> None:
@@ -201,8 +201,8 @@ class InFlightLimit:
         self._busy = 0
 
     def on_trajectory(self, waited: float, since: float) -> None:
-        """Adjust the limit after the learner `waited` for a trajectory, `since` the one before; seconds."""
-        step = max(1, self.trajectories // 8)  # so that a thousand actors slow down soon, too
+        """Adjust the limit: the learner `waited` seconds for a trajectory, `since` seconds after the last."""
+        step = max(1, self.trajectories // 8)  # so that a thousand actors also slow down soon
         self._busy = 0 if waited > WAITING_SHARE * since else self._busy + 1
         if not self._busy:
             self.trajectories = min(self._most, self.trajectories + step)

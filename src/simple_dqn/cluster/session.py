@@ -1,4 +1,4 @@
-"""Joins and leaves a Ray cluster, and describes this machine to others."""
+"""Joins and leaves a Ray cluster, and describes this machine to the others of the cluster."""
 
 import hashlib
 import logging
@@ -27,10 +27,11 @@ class Session:
     """The membership of this process in a Ray cluster, from construction to `close`."""
 
     def __init__(self, cluster: str, cpus: int | None = None) -> None:
-        """Join a cluster: `auto`, the one that this machine belongs to, or that of a head's address.
+        """Join a cluster: `auto`, the one that this machine belongs to, or the one whose head has an address.
 
-        `local` starts one of this machine, with `cpus` processors (None: all), which ends with the session.
-        UserError: Ray is not installed, or the cluster cannot be reached or is of another version.
+        `local` starts a cluster on this machine alone, with `cpus` cores (None: all), which ends with the
+        session. Raise UserError if Ray is not installed, or the cluster cannot be reached or has another
+        version.
         """
         require_extra("cluster", "--cluster")
         alone = cluster == "local" or cluster.startswith(("127.", "localhost:"))
@@ -52,7 +53,7 @@ class Session:
             self._folder = Path(ray._private.worker._global_node.get_session_dir_path())
 
     def _join(self, cluster: str, arguments: dict[str, Any]) -> None:
-        """Join; try again if the machine was too busy to start a cluster in time."""
+        """Join a cluster; try again if the machine was too busy to start one in time."""
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
         quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
         for attempt in range(1, ATTEMPTS + 1):
@@ -77,7 +78,7 @@ class Session:
 
 
 def _require_answer(address: str) -> None:
-    """Check that a process listens at `address`; without this check Ray would wait for minutes."""
+    """Raise UserError unless a process listens at `address`; Ray alone would wait for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65_535 or "/" in host:
         what = "is neither local nor auto nor an address such as 10.0.0.1:6379"
@@ -94,7 +95,7 @@ def _require_answer(address: str) -> None:
 def machine_facts() -> dict[str, str]:
     """Return this machine's name, this process's id, and what must be the same on all machines.
 
-    The project is told by a digest of its files: a version number says too little of a working copy.
+    The project is identified by a digest of its files, because a working copy may differ from its version.
     """
     digest, folder = hashlib.sha256(), Path(__file__).parents[1]
     for path in sorted(folder.rglob("*.py")):

@@ -51,7 +51,7 @@ def make(
         # The ROM is found here, where the log is kept, and where a misspelt one starts no process.
         config = replace(config, game=str(atari.find_rom(config.game)))
     if not config.processes or watcher:
-        return open_games(config, streams, training, watcher, on=device)
+        return open_games(config, streams, training, watcher, device)
     from simple_dqn.environment.processes import ProcessVector
 
     return ProcessVector(partial(open_games, code=own_code_of(config)), config, streams, training)
@@ -59,19 +59,16 @@ def make(
 
 def open_games(
     config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
-    watcher: Watcher | None = None, code: OwnCode | None = None, on: Any = None,
+    watcher: Watcher | None = None, device: Any = None, code: OwnCode | None = None,
 ) -> Environment:  # fmt: skip
-    """Return a game for each of `streams` in this process, which must run `code` first; see `make`.
-
-    `on` is the device of Warp's games.
-    """
+    """Return a game for each of `streams` in this process, which must run `code` first; see `make`."""
     if code:
         code.install()
     if config.emulator == "warp" and config.environment == "ale" and watcher is None:
-        from simple_dqn.environment import device
+        from simple_dqn.environment.device import DeviceGames, check
 
-        device.check(Path(config.game), config)
-        return device.DeviceGames(config, streams, training, on)
+        check(Path(config.game), config)
+        return DeviceGames(config, streams, training, device)
     return GameVector(_module(config.environment).open_game, config, streams, training, watcher)
 
 
@@ -144,7 +141,7 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
     id of Gymnasium's. `module:id` imports the module first. `--environment` decides among the last three.
 
     Raises:
-        UserError: A snapshot's address; code that cannot be imported, or does not register one game.
+        UserError: The game is a snapshot's address, or its code cannot be run or registers no single game.
     """
     game = given.get("game", "")
     if game.startswith("hf:"):

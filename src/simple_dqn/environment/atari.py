@@ -107,8 +107,8 @@ def locate(game: str) -> tuple[Path, str, str]:
 class AtariGame(Game):
     """One Atari game, in steps of `frame_skip` frames, which starts with a random number of no-ops.
 
-    A state that ALE saves lacks the picture, so after `restoreState` the next frame would be averaged with an
-    unrelated frame. So a saved state consists of an earlier state of ALE and the calls made since then, which
+    The state that ALE saves lacks the picture: after `restoreState` the next frame would be averaged with an
+    unrelated one. So `get_state` returns an earlier state of ALE and the calls made since then, which
     `set_state` repeats.
     """
 
@@ -136,7 +136,7 @@ class AtariGame(Game):
         self._watcher, self._training = watcher, training
         self._most_no_ops = config.random_start_frames or config.random_starts
         self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
-        self._sound = self._recorded(config)
+        self._sound = self._start_recordings(config)
         ale.loadROM(str(rom))
         actions = ale.getMinimalActionSet() if config.minimal_action_set else ale.getLegalActionSet()
         self._action_set = [action.value for action in actions]  # ALE's codes
@@ -151,8 +151,8 @@ class AtariGame(Game):
         self._anchor = ale.cloneState(include_rng=True)
         self._calls: list[int] = []  # made since `_anchor`
 
-    def _recorded(self, config: EnvironmentConfig) -> wave.Wave_write | None:
-        """Open ALE's window and start its recordings, as asked; return the file of the sound."""
+    def _start_recordings(self, config: EnvironmentConfig) -> wave.Wave_write | None:
+        """Open ALE's window and start the recordings that `config` asks for; return the file of the sound."""
         if config.display_screen:
             if not ale_py.SDL_SUPPORT:
                 raise UserError("this ale-py was built without SDL: leave out --display_screen")
@@ -213,10 +213,10 @@ class AtariGame(Game):
         return bool(self._ale.game_over() or self._ale.getEpisodeFrameNumber() >= self._frame_limit)
 
     def _hold(self, action: int, frames: int) -> float:
-        """Play `frames` frames; return the sum of their rewards, and keep the last of them that matter.
+        """Play `frames` frames, keep the last ones for the screen, and return the sum of the rewards.
 
-        Each repeats the last one's action with the probability of Machado et al. 2018, drawn here and not by
-        ALE, whose saved states forget the action to repeat.
+        A frame repeats the action of the one before with `repeat_action_probability` (Machado et al. 2018).
+        This is drawn here and not by ALE, whose saved states lack the action to repeat.
         """
         reward = 0
         for frames_left in reversed(range(frames)):

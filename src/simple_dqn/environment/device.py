@@ -36,7 +36,7 @@ else:
 logger = logging.getLogger(__name__)
 LEGAL = {"skiing": (0, *range(2, 10))}  # ALE's legal actions, in the one game that lacks some of the 18
 MOST_NO_OP_FRAMES = 600  # without an action, no game ends earlier
-SILENT_SECONDS = 3.0  # seconds, before a start says that it compiles
+SILENT_SECONDS = 3.0  # seconds; a start that takes longer logs that it compiles
 CARTRIDGES = {2048: "2K", 4096: "4K", 8192: "8K", 16384: "16K"}
 
 
@@ -119,7 +119,7 @@ class DeviceGames(Environment):
         self, config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
         device: Any = None,
     ) -> None:  # fmt: skip
-        """Load the ROM `config.game`, which `check` has let pass; see `AtariGame`.
+        """Load the ROM `config.game`, which `check` has accepted; see `AtariGame`.
 
         `device` is PyTorch's, for screens that are tensors there; None: the CPU, for screens in NumPy.
 
@@ -194,7 +194,7 @@ class DeviceGames(Environment):
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned, no state of ALE's; see `Environment.set_state`."""
-        self.check(state)
+        self.check_state(state)
         games = [state["games"][str(i)] for i in range(self.games)]
         if "stand" not in games[0]:
             raise UserError("the checkpoint has games of --emulator ale: continue with it")

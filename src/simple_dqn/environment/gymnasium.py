@@ -36,6 +36,7 @@ from simple_dqn.types import CheckpointState, observation_dtype
 logger = logging.getLogger(__name__)
 
 ATARI = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", ale_py.AtariEnv)
+# The keyword arguments of ale-py's own ids.
 PLAIN = {"game", "repeat_action_probability", "full_action_space", "frameskip", "max_num_frames_per_episode"}
 CHANNELS = (1, 3)  # of an image: gray, or red, green and blue
 MOST_LEVELS = 2.0**32  # a wider range is that of the number type, such as float32, and not of gray levels
@@ -278,7 +279,7 @@ def check(config: EnvironmentConfig) -> None:
 
 
 def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...] | None:
-    """Return the shape of the numbers that `config.game` observes, or None; see the function of the package.
+    """Return the shape of the numbers that `config.game` observes, or None; see `environment.vector_shape`.
 
     Raises:
         UserError: It observes a `Dict` or a `Tuple`, of which there is no one vector; or it cannot be opened.
@@ -316,8 +317,8 @@ def knows(game: str) -> bool:
 def find_spec(config: EnvironmentConfig) -> EnvSpec:
     """Return the entry of `config.game` in Gymnasium's registry, without opening the environment.
 
-    The game is an id, such as `ALE/Pong-v5`, with or without its version, or that with _ for /, by which a
-    snapshot knows it.
+    The game is an id, such as `ALE/Pong-v5`, with or without its version; or the name that a snapshot has of
+    it, with _ in place of /.
 
     Raises:
         UserError: There is none.
@@ -364,7 +365,7 @@ def plain(value: Any, kind: type = object) -> Any:
 
 
 def in_short(value: object) -> str:
-    """Return what `value` is, a space or an answer of an environment, in a few words."""
+    """Return a few words on `value`, a space or what an environment returned, for an error message."""
     if isinstance(value, np.ndarray):
         numeric = value.size and value.dtype.kind in "buif"
         values = f" from {float(value.min()):g} to {float(value.max()):g}" if numeric else ""

@@ -24,7 +24,7 @@ Picture: TypeAlias = NDArray[np.uint8]  # [height, width, 3], red, green, blue
 
 FRAMES_PER_SECOND = 60  # of a console, and of games that do not say
 NO_OP = 0  # the action that does nothing, in games that have one
-NO_ACTION = -1  # no button is pressed; Atari games take it beside their own actions
+NO_ACTION = -1  # no button is pressed; Atari games take it in addition to their own actions
 SEEDS = 2**31  # Gymnasium takes seeds below this
 # What all games of an environment have in common.
 FACTS = ("action_names", "name", "rom_md5", "can_save", "frames_per_second", "screen_shape")
@@ -102,7 +102,7 @@ class Environment(ABC):
     def close(self) -> None:  # noqa: B027 - games on a device have nothing to close
         """Finish recordings and close windows; the environment cannot be used any more."""
 
-    def check(self, state: CheckpointState) -> None:
+    def check_state(self, state: CheckpointState) -> None:
         """Raise UserError if `state` is of another game, or of another number of games."""
         games, ended = len(state["games"]), state["ended"]
         if state["name"] != self.name:
@@ -112,7 +112,7 @@ class Environment(ABC):
 
 
 def draws_of(stream: np.random.Generator) -> Draws:
-    """Return the random numbers of a game, which `stream` determines."""
+    """Return the random number generator of a game, seeded from `stream`."""
     return Draws(int(stream.integers(2**32)))
 
 
@@ -215,7 +215,7 @@ class GameVector(Environment):
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned; see `Environment.set_state`."""
-        self.check(state)
+        self.check_state(state)
         for i, game in enumerate(self._games):
             game.set_state(state["games"][str(i)])
         self._ended = state["ended"].copy() if self.can_save else np.ones(self.games, np.bool_)

@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import weakref
@@ -74,16 +75,16 @@ class ProcessVector(Environment):
         """
         self.games = len(streams)
         bounds = [i * self.games // config.processes for i in range(config.processes + 1)]
-        self._workers: list[Worker] = []
+        self._processes: list[GameProcess] = []
         # Also called at the end of the program, if `close` was not.
-        self._end = weakref.finalize(self, end, self._workers)
-        memory = os.memfd_create("simple_dqn games")
+        self._end = weakref.finalize(self, end, self._processes)
+        memory = unnamed_file()
         try:
             for block in map(slice, bounds, bounds[1:]):
-                worker = Worker(block, memory)
-                self._workers.append(worker)
+                process = GameProcess(block, memory)
+                self._processes.append(process)
                 settings = config.unseen() if block.start else config
-                worker.send((open_games, (settings, streams[block], training), block, self.games, memory))
+                process.send((open_games, (settings, streams[block], training), block, self.games, memory))
             for name, fact in zip(FACTS, self._answers()[0], strict=True):
                 setattr(self, name, fact)
             self._shared = shared_steps(memory, self.games, self.screen_shape)
@@ -122,11 +123,11 @@ class ProcessVector(Environment):
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned, with any number of processes; see `Environment.set_state`."""
-        self.check(state)
-        for worker in self._workers:
-            block = worker.block
+        self.check_state(state)
+        for process in self._processes:
+            block = process.block
             games = {str(i - block.start): state["games"][str(i)] for i in range(block.start, block.stop)}
-            worker.send(("set_state", {**state, "games": games, "ended": state["ended"][block]}))
+            process.send(("set_state", {**state, "games": games, "ended": state["ended"][block]}))
         self._answers()
 
     def close(self) -> None:
@@ -139,16 +140,25 @@ class ProcessVector(Environment):
 
     def _ask(self, command: str) -> list[Any]:
         """Let all processes carry out a command of `main`; return their answers."""
-        for worker in self._workers:
-            worker.send((command,))
+        for process in self._processes:
+            process.send((command,))
         return self._answers()
 
     def _answers(self) -> list[Any]:
+        """Wait for all processes, and return their answers; after an error end them all."""
         try:
-            return [worker.answer() for worker in self._workers]
+            return [process.answer() for process in self._processes]
         except Exception:
             self.close()
             raise
+
+
+def unnamed_file() -> int:
+    """Return the descriptor of an empty file without a name, in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return int(os.memfd_create("simple_dqn games"))
+    with tempfile.TemporaryFile() as file:  # macOS
+        return os.dup(file.fileno())
 
 
 def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, ...]) -> NDArray[Any]:
@@ -161,7 +171,7 @@ def shared_steps(descriptor: int, games: int, screen_shape: tuple[int, ...]) -> 
     return np.ndarray(games, kinds, mmap.mmap(descriptor, games * kinds.itemsize))
 
 
-class Worker:
+class GameProcess:
     """A process that plays a block of neighboring games."""
 
     def __init__(self, block: slice, memory: int) -> None:
@@ -216,12 +226,12 @@ class Worker:
             return self._process.wait()
 
 
-def end(workers: Sequence[Worker]) -> None:
+def end(processes: Sequence[GameProcess]) -> None:
     """End processes, all at once."""
-    for worker in workers:
-        worker.connection.close()
-    for worker in workers:
-        worker.wait()
+    for process in processes:
+        process.connection.close()
+    for process in processes:
+        process.wait()
 
 
 def main(descriptor: int) -> None:

@@ -32,8 +32,8 @@ FORMAT = "simple-dqn checkpoint 3"
 MOST_BYTES, CHUNK_BYTES = 8 << 30, 2 << 30  # of a checkpoint, and of a chunk, packed or not
 REMEDY = "use another checkpoint"
 ANY_LENGTH = ("scores",)  # arrays whose length changes during a run
-FIXED = ("bit_generator", "optimizer")  # words that are not those of another run
-# The games, the sampler and the settings check their own; a row is only compared.
+FIXED = ("bit_generator", "optimizer")  # strings that must be equal
+# The games, the sampler and the settings check their own state; the CSV's row is only compared.
 UNCHECKED = ("environment", "sampler", "flags", "csv")
 
 
@@ -172,13 +172,13 @@ def numbered(folder: Path, start: str = "run_", end: str = ".npz") -> list[tuple
 
 
 def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str = "state") -> None:
-    """Check that a state has the form of the state of a `fresh` run, so that no part of it fails later.
+    """Check that a state has the form of the state of a `fresh` run, so that restoring it does not fail.
 
     Dicts must be dicts with at least the same keys, arrays of the same type and shape, numbers of the same
     kind; none is NaN. The parts named in `optional` may be absent, None or empty.
 
     Raises:
-        Exception: One of `MALFORMED`: it has another form.
+        Exception: One of `MALFORMED`: the state has another form.
     """
     if name in UNCHECKED or (saved is None and (fresh is None or name in optional)):
         return

@@ -123,7 +123,7 @@ class _Reader(pickle._Unpickler):  # in Python: its memo is a dict, so a large i
     def load_build(self) -> None:
         state = self.stack.pop()
         if type(self.stack[-1]) is not _Object:  # the attributes of others could be set
-            raise ValueError("it contains a state for something that is no array; no code was run")
+            raise ValueError("it contains a state for something other than an array; no code was run")
         self.stack[-1].state = state
 
     dispatch: ClassVar[dict[int, Any]] = {

@@ -135,11 +135,11 @@ class Saver:
         self._interval = 60 * config.run.checkpoint_minutes or math.inf  # seconds
         self._next = clock() + self._interval
         self._rows = 0  # added to the replay memory so far
-        # The latest of them, not yet in a chunk. Rollouts write a chunk for each checkpoint alone.
+        # The latest of these rows, not yet in a chunk. With rollouts, only checkpoints write chunks.
         most = config.memory.rows(1) if config.memory.rollout_steps else None
         self._steps: deque[Step] = deque(maxlen=most)
-        # Fingerprints of the latest snapshots: of a complete epoch, and of one that was stopped and goes on;
-        # and with `--keep best` the mean score of the best test.
+        # Fingerprints of the latest snapshots: of a complete epoch, and of one that was stopped and must be
+        # completed; with `--keep best` also the mean score of the best test.
         self._snapshots: dict[str, float | None] = {"complete": None, "stopped": None}
         self._executor = futures.ThreadPoolExecutor(1, "checkpoint")
         self._last: futures.Future[None] = futures.Future()  # of the latest call in the thread
@@ -160,7 +160,7 @@ class Saver:
         self._snapshots["complete"] = first.fingerprint
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue the run that wrote `checkpoint`."""
+        """Continue the run that wrote `checkpoint`, with its numbering of rows and its chunks."""
         self._checkpoints.resume(checkpoint)
         self._snapshots = checkpoint.run["snapshots"]
         self._rows, self._chunks = checkpoint.rows, list(checkpoint.chunks)
@@ -175,9 +175,9 @@ class Saver:
     def is_due(self, before: int, now: int, games: int = 1) -> bool:
         """Return whether to make a checkpoint after the step `now` of a phase; the last call was at `before`.
 
-        If games cannot be saved, each checkpoint restarts them. Its time depends on steps then, not on the
-        clock, so that runs with equal seeds are equal; a test of several `games` has none: it would drop the
-        long games.
+        If games cannot be saved, a checkpoint restarts them. Its time then depends on steps instead of the
+        clock, so that runs with equal seeds are equal. A test of several `games` makes none, since restarts
+        would favor short games.
         """
         if self._can_save:
             return self._clock() >= self._next and self._saving.done()
@@ -236,7 +236,7 @@ class Saver:
         return snapshot
 
     def resume_hint(self) -> str:
-        """Once all is written, return how to go on: from the last checkpoint, or else snapshot, or ""."""
+        """Wait until all is written; return how to resume, by the last checkpoint or snapshot, if any."""
         futures.wait([self._last])
         if self._checkpoints.latest_number():
             return f", and continue from the last checkpoint with {command('resume')} {self.folder}"
@@ -245,7 +245,7 @@ class Saver:
 
     def require_snapshots(self) -> None:
         """Raise UserError if a snapshot could not be written, which is lost when this process ends."""
-        resume_hint, remedy = self.resume_hint(), "make room for it, or its folder writable"
+        resume_hint, remedy = self.resume_hint(), "free disk space, or make its folder writable"
         for path, content in self._unwritten.items():
             if isinstance(content, Snapshot):
                 raise UserError(f"{path} could not be written: {remedy}{resume_hint}")

@@ -73,16 +73,16 @@ def _store(value: Any, name: str, archive: zipfile.ZipFile) -> Any:
 def read_archive(file: BinaryIO, small: bool = False) -> CheckpointState:
     """Return the state in an archive, or raise one of `MALFORMED`; it takes no more memory than the file has.
 
-    The list of members and `tree.json`, from which objects are made, are limited in a `small` archive; a
-    checkpoint of thousands of games has long ones.
+    In a `small` archive the sizes of the list of members and of `tree.json`, from which objects are made, are
+    limited; those of a checkpoint of thousands of games are large.
     """
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 42))  # the end of a zip without a comment, after that of a larger format
-    larger, end = file.read(20), file.read()
+    file.seek(max(0, size - 42))  # the end record without a comment, after the locator of a ZIP64 archive
+    zip64, end = file.read(20), file.read()
     if end[:4] != b"PK\5\6":
         raise zipfile.BadZipFile("it is cut off or damaged")
     *_, length, _, comment = struct.unpack("<4s4H2LH", end)
-    if small and (larger[:4] == b"PK\6\7" or length > LONGEST_LIST or comment):
+    if small and (zip64[:4] == b"PK\6\7" or length > LONGEST_LIST or comment):
         raise ValueError("its list of members is too long or has another format")
     with zipfile.ZipFile(file) as archive:
         members = {member.filename: member for member in archive.infolist()}
@@ -135,7 +135,7 @@ class Snapshot:
 
     @property
     def fingerprint(self) -> int:
-        """The checksum of epoch and weights by which a checkpoint knows the snapshot that it follows."""
+        """A checksum of epoch and weights, by which a checkpoint identifies the snapshot that it follows."""
         total = zlib.crc32(str(self.epoch).encode())
         for name in sorted(self.weights):
             total = zlib.crc32(self.weights[name].tobytes(), zlib.crc32(name.encode(), total))
@@ -190,7 +190,7 @@ class Snapshot:
 
 
 def _checked(content: CheckpointState) -> Snapshot:
-    """Return the snapshot with this content, which may be anything."""
+    """Return the snapshot with this content, which may be anything, or raise one of `MALFORMED`."""
     game, counts = content["game"], [content[name] for name in ("epoch", "actions", "total_train_steps")]
     if not (isinstance(game, str) and GAME.fullmatch(game)):
         raise ValueError("the name of its game is too long or has more than letters, digits, _, - and .")
@@ -224,7 +224,7 @@ def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, A
 
 
 def _weights(arrays: Any) -> dict[str, NDArray[np.float32]]:
-    """Return the weights as float32."""
+    """Return the weights as float32, or raise ValueError if a value could make the network overflow."""
     result = {}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
@@ -264,7 +264,7 @@ def check_layers(path: Path, snapshot: Snapshot, config: Config) -> None:
 
 
 def _files_beside(path: Path) -> str:
-    """Return a hint for a missing file: one of that name elsewhere, else the snapshots in its folder."""
+    """Return a hint for a missing file: a file of that name elsewhere, else the snapshots in its folder."""
     folders = (path.parent, path.parent / TRAINED, home() / "snapshots", home() / "snapshots" / TRAINED)
     run, _, epoch = glob.escape(path.stem).rpartition("_")  # a later run may have renamed it
     for pattern in (f"{glob.escape(path.stem)}.pkl", f"{run}_before*_{epoch}.pkl"):

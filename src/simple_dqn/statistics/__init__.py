@@ -41,7 +41,7 @@ class PhaseSummary:
     total_time: float = 0.0  # wall seconds of the run
     epoch_time: float = 0.0  # wall seconds of this phase
     steps_per_second: float = 0.0
-    more: Mapping[str, float | None] = field(default_factory=dict)  # columns of some kinds of run, by name
+    more: Mapping[str, float | None] = field(default_factory=dict)  # additional columns, such as a cluster's
     reward_sum: float = 0.0  # of the games that ended
     updates: int = 0  # in this phase
     loss_sum: float = 0.0  # of these updates
@@ -76,7 +76,7 @@ class Writer:
     unfinished = True  # whether it receives the end of a phase that was stopped, and that a resume completes
     every = 0  # steps of a phase between two `on_safe_point` events; 0: it receives none
     interrupt: Interrupt  # of the run: a writer that sets `interrupt.requested` ends it, with a checkpoint
-    last_row: str | None = None  # of the CSV, by which a checkpoint finds where it goes on
+    last_row: str | None = None  # of the CSV, after which a resumed run continues
 
     def open(self) -> None:
         """Create the files; called once, when the first phase starts."""
@@ -104,7 +104,7 @@ class Writer:
 
 
 class GameScores:
-    """Sums the raw rewards of E games side by side, from a game's start to its end, lost lives included."""
+    """Sums the raw rewards of E games side by side, each over a whole game, lost lives included."""
 
     def __init__(self, running: NDArray[np.float64]) -> None:
         """Start with a copy of `running` float64 [E], the points of the games in progress."""
@@ -125,8 +125,8 @@ class GameScores:
 class Statistics:
     """Receives the events of a run, and passes a summary of each phase to the writers.
 
-    The scores of a phase are those of the games that ended in it: one that begins in random play may end in
-    training. A writer that cannot write its file raises a `UserError`, which is passed on.
+    The scores of a phase are those of the games that ended in it: a game that begins in random play may end
+    in training. The methods raise the `UserError` of a writer that cannot write its file.
     """
 
     def __init__(self, writers: Sequence[Writer], clock: Callable[[], float] = time.perf_counter) -> None:
@@ -145,7 +145,7 @@ class Statistics:
             self._unopened.pop(0).open()
 
     def begin(self) -> None:
-        """Open the files; the time goes on from the CSV's last row, if the run continues from a snapshot."""
+        """Open the files; a run from a snapshot continues the total time of the CSV's last row."""
         self.open()
         row = next((one.last_row for one in self._writers if one.last_row), "")
         with suppress(IndexError, ValueError):  # a new CSV has only its header
@@ -177,20 +177,21 @@ class Statistics:
 
     def on_steps(self, steps: int, scores: Sequence[float], exploration_rate: float) -> None:
         """Count `steps` over all games, in which games ended with these `scores`, such as those of a test."""
-        one = self._phase
+        phase = self._phase
         for score in scores:
-            one.nr_games += 1
-            one.reward_sum += score
-            one.average_reward = one.reward_sum / one.nr_games
-            one.min_game_reward = score if one.min_game_reward is None else min(one.min_game_reward, score)
-            one.max_game_reward = score if one.max_game_reward is None else max(one.max_game_reward, score)
-        one.steps += steps
-        one.last_exploration_rate = float(exploration_rate)
+            phase.nr_games += 1
+            phase.reward_sum += score
+            phase.average_reward = phase.reward_sum / phase.nr_games
+            lowest, highest = phase.min_game_reward, phase.max_game_reward
+            phase.min_game_reward = score if lowest is None else min(lowest, score)
+            phase.max_game_reward = score if highest is None else max(highest, score)
+        phase.steps += steps
+        phase.last_exploration_rate = float(exploration_rate)
         now = self._clock()
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_INTERVAL
             for writer in self._writers:
-                writer.on_progress(one)
+                writer.on_progress(phase)
 
     def on_train(self, loss: float) -> None:
         """Count one update, with the mean loss of its minibatch."""
@@ -200,21 +201,21 @@ class Statistics:
 
     def on_point(self, step: int, qvalues: QValues | None) -> None:
         """Pass the numbers since the last point, or since the phase began, to the writers; see `Point`."""
-        (time_before, before), now, one = self._last_point, self._clock(), self._phase
-        self._last_point = (now, replace(one))
+        (time_before, before), now, phase = self._last_point, self._clock(), self._phase
+        self._last_point = (now, replace(phase))
         numbers = {
-            "reward": _mean(one.reward_sum - before.reward_sum, one.nr_games - before.nr_games),
-            "loss": _mean(one.loss_sum - before.loss_sum, one.updates - before.updates),
+            "reward": _ratio(phase.reward_sum - before.reward_sum, phase.nr_games - before.nr_games),
+            "loss": _ratio(phase.loss_sum - before.loss_sum, phase.updates - before.updates),
             "mean_q": None if qvalues is None else float(qvalues.max(axis=1).mean()),
-            "exploration_rate": one.last_exploration_rate,
-            "steps_per_second": _mean(one.steps - before.steps, now - time_before),
+            "exploration_rate": phase.last_exploration_rate,
+            "steps_per_second": _ratio(phase.steps - before.steps, now - time_before),
         }
-        there = {f"progress/{name}": float(value) for name, value in numbers.items() if value is not None}
+        scalars = {f"progress/{name}": float(value) for name, value in numbers.items() if value is not None}
         for writer in self._writers:
-            writer.on_point(Point(step, there, qvalues))
+            writer.on_point(Point(step, scalars, qvalues))
 
     def on_safe_point(self, before: int, now: int, **counted: Any) -> None:
-        """Pass the counts so far to the writers that receive them between the steps `before` and `now`."""
+        """Pass the counts so far to the writers whose `every` has a multiple in the steps after `before`."""
         for writer in self._writers:
             if writer.every and now // writer.every > before // writer.every:
                 writer.on_safe_point(self._summary(**counted))
@@ -233,11 +234,11 @@ class Statistics:
                 writer.on_phase_end(summary)
 
     def _summary(self, **counted: Any) -> PhaseSummary:
-        one, now = self._phase, self._clock()
+        phase, now = self._phase, self._clock()
         seconds = now - self._phase_start
         return replace(
-            one, meancost=_mean(one.loss_sum, one.updates), total_time=now - self._run_start,
-            epoch_time=seconds, steps_per_second=_mean(one.steps, seconds) or 0.0, **counted,
+            phase, meancost=_ratio(phase.loss_sum, phase.updates), total_time=now - self._run_start,
+            epoch_time=seconds, steps_per_second=_ratio(phase.steps, seconds) or 0.0, **counted,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -263,5 +264,5 @@ class Statistics:
         self._phase_start, self._run_start = now - state["phase_time"], now - state["total_time"]
 
 
-def _mean(total: float, count: float) -> float | None:
+def _ratio(total: float, count: float) -> float | None:
     return float(total / count) if count else None

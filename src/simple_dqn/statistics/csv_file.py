@@ -8,8 +8,8 @@ import os
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -37,14 +37,17 @@ class CsvWriter(Writer):
     def __init__(self, path: Path, resumed: str | None = None, more: Sequence[str] = ()) -> None:
         """Set up a writer of the CSV `path` with the additional columns `more`; see `PhaseSummary.more`.
 
-        A resumed run goes on after the last row that begins with `resumed`; a whole line says that the next
-        phase was stopped, and its row is replaced. A new run (None), and one whose row is not there, begins
-        anew. If other rows would be lost, not just a header, the file is copied to a numbered name first.
+        A resumed run continues after the last row that begins with `resumed`. A whole line, with its end,
+        means that the next phase was stopped; the row of that phase is replaced. A new run (None), or one
+        whose row is missing, starts a new file. If other rows would be lost, not just a header, the file is
+        copied to a numbered name first.
         """
         self._path, self._resumed, self._columns = path, resumed, (*COLUMNS, *more)
+        advice = "free disk space or give another --csv_file"
+        self._writing = partial(files.reporting_failure, f"the statistics {path}", advice)
 
     def open(self) -> None:
-        """Open the file, or raise UserError: it cannot be written, is another run's, or of another kind."""
+        """Open the file, or raise UserError: it cannot be written, is locked, or is not such a CSV."""
         header, path = _line(self._columns), self._path
         with self._writing():
             files.check_target(path, "--csv_file")
@@ -52,12 +55,13 @@ class CsvWriter(Writer):
             self._file = io.FileIO(path, "a")
             if not files.lock(self._file, path):
                 raise UserError(f"{path} is being written by another run: wait, or give another --csv_file")
-            files.check_target(path, "--csv_file", (b"epoch,phase,",), "it is no CSV of statistics")
-            lines, kept = _until(path, self._resumed)
+            files.check_target(path, "--csv_file", (b"epoch,phase,",), "it is not a CSV of statistics")
+            lines, kept = _lines_to(path, self._resumed)
             kept = kept if kept[:1] == [header] else []
-            if len(lines) > max(1, len(kept) + (self._resumed or "").endswith("\n")):
-                aside = shutil.copy2(path, files.unused_path(path))
-                logger.info("%s has rows of another run, or later ones: they are kept in %s", path, aside)
+            replaced = int((self._resumed or "").endswith("\n"))  # the row of a stopped phase
+            if len(lines) > max(1, len(kept) + replaced):
+                copy = shutil.copy2(path, files.unused_path(path))
+                logger.info("%s has rows of another run, or later ones: they are kept in %s", path, copy)
             self._file.truncate(sum(map(len, kept)))
             self.last_row = kept[-1] if kept else self._append(header)
         logger.info("Results are written to %s", path)
@@ -86,9 +90,6 @@ class CsvWriter(Writer):
             raise
         return line
 
-    def _writing(self) -> AbstractContextManager[None]:
-        return files.reporting_failure(f"the statistics {self._path}", "make room or give another --csv_file")
-
 
 def _line(values: Sequence[object]) -> str:
     """Return a line of CSV; None is an empty field, and numbers have all their digits."""
@@ -98,13 +99,13 @@ def _line(values: Sequence[object]) -> str:
 def is_of_run(path: Path, last_row: str) -> bool | None:
     """Return whether `last_row` is a line of the CSV at `path`; None: there is no row, or no file.
 
-    A row identifies a run: it contains its times. A UserError says that the file cannot be read.
+    A row identifies a run, because it contains its times. Raise UserError if the file cannot be read.
     """
-    lines, kept = _until(path, last_row)
+    lines, kept = _lines_to(path, last_row)
     return kept[-1:] == [last_row] if lines[1:] else None
 
 
-def _until(path: Path, row: str | None) -> tuple[list[str], list[str]]:
+def _lines_to(path: Path, row: str | None) -> tuple[list[str], list[str]]:
     """Return the whole lines of the CSV at `path`, and those up to the last that begins with `row`."""
     if not files.kind_of(path):
         return [], []

@@ -26,7 +26,7 @@ BAR_WITHOUT_END = "{desc} {n_fmt} steps {rate_noinv_fmt}"
 
 
 class ConsoleHandler(logging.StreamHandler[TextIO]):
-    """A log handler that writes printable lines above the progress bar, and outlives its terminal."""
+    """Writes printable lines of the log above the progress bar; a terminal that was closed is no error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record to the stream."""
@@ -46,7 +46,7 @@ def start_log(level: str) -> None:
 
 
 def bar_size() -> dict[str, Any]:
-    """Return tqdm's arguments for the size of the terminal; one that has none, as in containers, gets 80."""
+    """Return tqdm's arguments for the size of the terminal; 79 columns if it has none, as in containers."""
     with suppress(OSError, ValueError):
         if not os.get_terminal_size(sys.stderr.fileno()).columns:
             return {"ncols": 79, "nrows": 24}
@@ -60,7 +60,7 @@ class Console(Writer):
     _steps = 0  # of the phase, in all; 0: unknown
 
     def __init__(self, epochs: int = 0) -> None:
-        """Log after each epoch but the last how long the others of a run of `epochs` will take."""
+        """Log after each epoch, except the last of `epochs`, how long the remaining ones will take."""
         self._epochs, self._seconds = epochs, {"train": 0.0, "test": 0.0}  # of the latest of each phase
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
@@ -75,36 +75,37 @@ class Console(Writer):
 
     def on_progress(self, progress: PhaseSummary) -> None:
         """Update the bar, and the numbers beside it."""
-        bar, one = self._bar, progress
+        bar = self._bar
         assert bar is not None
-        if bar.total and one.steps > bar.total:  # a test may need more steps to finish its games
+        if bar.total and progress.steps > bar.total:  # a test may need more steps to finish its games
             bar.total = None
         shown = {
-            "ε {:.2f}": one.last_exploration_rate, "{} games": one.nr_games,
-            "reward {:.1f}": one.average_reward, "loss {:.2g}": one.loss,
+            "ε {:.2f}": progress.last_exploration_rate, "{} games": progress.nr_games,
+            "reward {:.1f}": progress.average_reward, "loss {:.2g}": progress.loss,
         }  # fmt: skip
         words = [form.format(number) for form, number in shown.items() if number is not None]
         bar.bar_format = " ".join([BAR if bar.total else BAR_WITHOUT_END, *words])
-        bar.update(one.steps - bar.n)
+        bar.update(progress.steps - bar.n)
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Remove the bar and log the summary, in the words of simple_dqn."""
         self.close()
-        one, games = summary, f"  num_games: {summary.nr_games}"
-        if one.nr_games:
+        games = f"  num_games: {summary.nr_games}"
+        if summary.nr_games:
             # %.10g writes integer scores like simple_dqn's %d, and others with their decimals.
-            scores = one.average_reward, one.min_game_reward, one.max_game_reward
+            scores = summary.average_reward, summary.min_game_reward, summary.max_game_reward
             words = ", average_reward: {:f}, min_game_reward: {:.10g}, max_game_reward: {:.10g}"
             games += words.format(*scores)
-        logger.info("Epoch #%d: %s ended after %d steps", one.epoch, one.phase, one.steps)
+        logger.info("Epoch #%d: %s ended after %d steps", summary.epoch, summary.phase, summary.steps)
         logger.info(games)
-        words = "  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d"
-        logger.info(words, one.last_exploration_rate or 0.0, one.epoch_time, one.steps_per_second)
-        self._seconds[one.phase], more = one.epoch_time, self._epochs - one.epoch
-        if one.phase == "train" and more > 0 and one.steps >= self._steps:
-            seconds = min(more * one.epoch_time + (more + 1) * self._seconds["test"], 1e12)
-            left, epochs = timedelta(seconds=round(seconds)), f"{more} epoch{'s' if more > 1 else ''}"
-            logger.info("  about %s left, for %s", left, epochs)
+        numbers = summary.last_exploration_rate or 0.0, summary.epoch_time, summary.steps_per_second
+        logger.info("  last_exploration_rate: %f, epoch_time: %ds, steps_per_second: %d", *numbers)
+        self._seconds[summary.phase] = summary.epoch_time
+        epochs_left = self._epochs - summary.epoch
+        if summary.phase == "train" and epochs_left > 0 and summary.steps >= self._steps:
+            seconds = epochs_left * summary.epoch_time + (epochs_left + 1) * self._seconds["test"]
+            left = timedelta(seconds=round(min(seconds, 1e12)))
+            logger.info("  about %s left, for %d epoch%s", left, epochs_left, "s" * (epochs_left > 1))
 
     def close(self) -> None:
         """Remove the bar, if there is one."""
@@ -113,7 +114,7 @@ class Console(Writer):
 
 
 class TensorboardWriter(Writer):
-    """Writes the numbers of phases and points as scalars over training steps; a UserError: it cannot."""
+    """Writes numbers of phases and points as scalars over training steps, or raises UserError."""
 
     points, unfinished = True, False
     _events: Any = None  # torch's SummaryWriter, from the first numbers on
@@ -122,7 +123,7 @@ class TensorboardWriter(Writer):
         """Set up a writer of event files in `folder`, which a new run renames if it exists."""
         self._folder, self._resumed, self._histograms = folder, resumed, histograms
         what = f"TensorBoard's event file in {folder}"
-        self._writing = partial(reporting_failure, what, "make room for it, or leave out --tensorboard")
+        self._writing = partial(reporting_failure, what, "free disk space, or leave out --tensorboard")
 
     def open(self) -> None:
         """Create the folder."""
@@ -139,12 +140,12 @@ class TensorboardWriter(Writer):
         self.on_point(point, point.step + (summary.phase == "test"))
 
     def on_point(self, point: Point, first: int | None = None) -> None:
-        """Write the numbers and histograms; a resumed run drops those written before from `first` on."""
+        """Write the numbers and histograms; a resumed run first drops what it wrote from step `first` on."""
         with self._writing():
             if self._events is None:
                 from torch.utils.tensorboard import SummaryWriter
 
-                purge = (first or point.step) if self._resumed else None  # the steps that it repeats
+                purge = (first or point.step) if self._resumed else None
                 self._events = SummaryWriter(str(self._folder), purge_step=purge)
             for name, number in point.scalars.items():
                 self._events.add_scalar(name, number, point.step)
@@ -175,7 +176,7 @@ class Tracker(Writer):
         self._id = self._id_file.read_text("utf-8") if resumed and self._id_file.exists() else None
 
     def open(self) -> None:
-        """Start the run, or continue it; a UserError says that the tracker cannot be reached."""
+        """Start the run, or continue it; raise UserError if the tracker cannot be reached."""
         self._run.parent.mkdir(parents=True, exist_ok=True)
         given: dict[str, Any] = {"project": PROJECT, "name": self._run.name, "config": self._settings}
         try:
@@ -213,7 +214,7 @@ class Tracker(Writer):
             self._try("finish")
 
     def _try(self, call: str, *arguments: Any, **named: Any) -> None:
-        """Call a method of the package's run; a server that fails costs a line of the log, not the run."""
+        """Call a method of the package's run; an error, such as the server's, is only logged."""
         try:
             getattr(self._tracked, call)(*arguments, **named)
         except Exception as error:  # as above

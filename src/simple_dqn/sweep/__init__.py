@@ -1,4 +1,4 @@
-"""`sweep`: trains games with several settings and seeds, in processes (`pool`), and compares them."""
+"""`sweep`: trains on games with several settings and seeds, each run in a process, and compares them."""
 
 import argparse
 import itertools
@@ -27,10 +27,10 @@ from simple_dqn.statistics.writers import start_log
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Report
 from simple_dqn.sweep.pool import Member, SweepRun, Work, local_pool, ray_pool, run_all
 from simple_dqn.verbs.play import LABEL, LABEL_RULE, check_weights
-from simple_dqn.verbs.settings import check_file, merged, parser_for, preset_of, resolve, settle
+from simple_dqn.verbs.settings import check_file, merged, name_of_preset, parser_for, resolve, settle
 
 MOST = 10_000  # seeds or processors
-SHORT = 5000  # steps of the training that measures the speed
+SHORT = 5000  # training steps that measure the speed
 # Sets of games: the seven of Mnih et al. 2013, those of Atari-5 (see `comparison.ATARI5`), those with a
 # human score, and those that ale-py ships for one player.
 GAME_SETS: dict[str, Callable[[], list[str]]] = {
@@ -39,7 +39,7 @@ GAME_SETS: dict[str, Callable[[], list[str]]] = {
     "atari57": lambda: sorted(SCORES),
     "all": known_games,
 }
-# Settings that the runs of a sweep cannot share, and those of a file that they do not take.
+# Settings that the runs of a sweep cannot share, and those that are ignored in a settings file.
 UNSHARED = (
     "random_seed", "threads", "csv_file", "save_weights_prefix", "record_screen_path", "play_games",
     "record_sound_filename", "actors", "chunk_steps", "weights_every",
@@ -49,11 +49,11 @@ NOT_OF_A_FILE = (*UNSHARED, "backend", "environment")
 
 def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags by name; `games` are those named, then the suite, if any."""
-    description = "Train games with several settings and seeds, and compare them; `compare` reads CSVs."
+    description = "Train on games with several settings and seeds, and compare them; `compare` reads CSVs."
     parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
     add = parser.add_argument
     add("games", nargs="*", metavar="GAME", help="as for train.sh")
-    add("--suite", choices=[*GAME_SETS], help="games of a benchmark; says first how long they take")
+    add("--suite", choices=[*GAME_SETS], help="games of a benchmark; first prints how long they take")
     add("--seeds", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
         help="train each with seeds 1 to N (default: 1)")  # fmt: skip
     add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
@@ -74,7 +74,7 @@ def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
 
 
 def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, str], list[Config]]:
-    """Return the flags of each setting, the games as `find_games` does, and the settings of each of both.
+    """Return the flags of each setting, the games (see `find_games`), and the settings of each pair of both.
 
     Raises:
         UserError: A run would be refused, or the runs cannot be compared.
@@ -83,15 +83,15 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
     if len(settings) < len(given.get("compare", [()])):
         raise UserError("two settings of --compare have the same name: give each its own")
     if "config" in given and any("preset" in one for one in settings.values()):
-        raise UserError("--config lies over the presets of --compare: give the settings to compare as flags")
+        raise UserError("--config replaces settings of the presets in --compare: compare settings as flags")
     flags = ({} if given["gpus_per_run"] else {"backend": "cpu"}) | _shared(given)
     settings = {name: merged(flags, one) for name, one in settings.items()}
     games = find_games(given["games"], Config.from_flags(flags).environment)
     if not given["gpus_per_run"] and any(one.get("backend") == "gpu" for one in settings.values()):
-        raise UserError("--backend gpu needs a share of a GPU for each run: give --gpus_per_run, as 0.25")
+        raise UserError("--backend gpu needs a GPU share for each run: give --gpus_per_run, such as 0.25")
     configs = [resolve(named({**one, "game": game})) for one in settings.values() for game in games.values()]
     if len({one.environment.environment for one in configs}) > 1:
-        raise UserError("games of several kinds have scores of their own: give games of one kind")
+        raise UserError("scores of different kinds of games cannot be compared: give games of one kind")
     for config in configs:  # Refuse here what each run would refuse.
         settle(replace(config, run=replace(config.run, random_seed=1, csv_file="run.csv")), log=False)
         check_emulator(config.environment)
@@ -100,16 +100,16 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
 
 
 def main(arguments: Sequence[str], program: str) -> None:
-    """Train games with several settings and seeds, and compare them; `compare` takes CSVs that exist."""
+    """Train on games with several settings and seeds, and compare them; `compare` reads existing CSVs."""
     if arguments[:1] == ["compare"]:
         _compare_files(arguments[1:], program)
         return
     given = _read(arguments, program)
-    cluster = given.pop("cluster", "none")  # that of the runs; there are no actors
+    cluster = given.pop("cluster", "none")  # on which the runs are carried out; they have no actors
     settings, games, configs = _planned(given)
     if given.get("print_config"):
         shown = configs[:: len(games)]
-        presets = map(preset_of, settings.values(), shown)
+        presets = map(name_of_preset, settings.values(), shown)
         print("\n---\n".join(map(command_line.listing, shown, presets)))
         return
     start_log(configs[0].run.log_level)
@@ -119,56 +119,61 @@ def main(arguments: Sequence[str], program: str) -> None:
     results, snapshots = (home().absolute() / folder / "sweep" / name for folder in ("results", "snapshots"))
     cpus, gpus = given["cpus_per_run"], given["gpus_per_run"]
     pool = local_pool(cpus, gpus) if cluster == "none" else ray_pool(cluster, cpus, gpus)
-    with pool as (places, work), locked(snapshots / "sweep"):
-        if not places:
+    with pool as (slots, work), locked(snapshots / "sweep"):
+        if not slots:
             raise UserError(f"--cpus_per_run {cpus} or --gpus_per_run {gpus:g} is too large: lower it")
         # The first seed of every game and setting before the second of any.
         each = itertools.product(range(1, given["seeds"] + 1), games, settings)
         runs = [SweepRun(game, setting, seed, results, snapshots) for seed, game, setting in each]
-        for one in runs:
-            own = {**settings[one.setting], "resume": True, "random_seed": one.seed, "threads": cpus}
+        for run in runs:
+            flags = {**settings[run.setting], "resume": True, "random_seed": run.seed, "threads": cpus}
             imports = [f"--import={file}" for file in own_code.IMPORTED]
-            line = ("train", games[one.game], *imports, *words(dict(sorted(own.items()))))
-            files = (f"--csv_file={one.csv}", f"--save_weights_prefix={one.prefix}")
-            one.job = ((*line, *files), str(one.log))
-        text = json.dumps({one.name: one.job[0][:-2] for one in runs}, indent=2) + "\n"
-        plan = results / "sweep.json"
-        if not plan.exists():
-            with replacing(plan) as beside:
-                beside.write_text(text)
-        elif read_text(plan, 1 << 30, "remove it, or give another --name") != text:
-            raise UserError(f"{plan} holds a sweep with other flags: repeat those, or give another --name")
-        if given.get("suite") and (waiting := [one for one in runs if one.state == "waiting"]):
-            print(_forecast(waiting, configs[0], places, work), file=sys.stderr, flush=True)
+            command = ("train", games[run.game], *imports, *words(dict(sorted(flags.items()))))
+            files = (f"--csv_file={run.csv}", f"--save_weights_prefix={run.prefix}")
+            run.job = ((*command, *files), str(run.log))
+        _write_plan(results / "sweep.json", runs)
+        if given.get("suite") and (waiting := [run for run in runs if run.state == "waiting"]):
+            print(_forecast(waiting, configs[0], slots, work), file=sys.stderr, flush=True)
         report = Report(runs, results, sys.stderr)
         try:
-            run_all(runs, places, work, report.update)
+            run_all(runs, slots, work, report.update)
         finally:
             report.update()
             print(report.write())
-    if failed := [one for one in runs if one.state == "failed"]:
+    if failed := [run for run in runs if run.state == "failed"]:
         why = f"{failed[0].name}: {failed[0].reason}"
         raise UserError(f"{len(failed)} of {len(runs)} runs failed, such as {why}: fix it, and start again")
 
 
-def _forecast(runs: Sequence[SweepRun], config: Config, places: int, work: Work) -> str:
+def _write_plan(plan: Path, runs: Sequence[SweepRun]) -> None:
+    """Write the commands of the `runs`; raise UserError if a sweep with other commands is there."""
+    commands = {run.name: run.job[0][:-2] for run in runs}  # without the flags of their files
+    text = json.dumps(commands, indent=2) + "\n"
+    if not plan.exists():
+        with replacing(plan) as beside:
+            beside.write_text(text)
+    elif read_text(plan, 1 << 30, "remove it, or give another --name") != text:
+        raise UserError(f"{plan} holds a sweep with other flags: repeat those, or give another --name")
+
+
+def _forecast(runs: Sequence[SweepRun], config: Config, slots: int, work: Work) -> str:
     """Return in a line how long the `runs` will take, by the speed of a short training of the first."""
-    run, agent, places = config.run, config.agent, min(places, len(runs))
+    run, agent, slots = config.run, config.agent, min(slots, len(runs))
     steps = run.epochs * (run.train_steps + run.test_steps)
-    words = f"{len(runs)} runs of {steps:,} steps, {places} at a time"
+    words = f"{len(runs)} runs of {steps:,} steps, {slots} at a time"
     rollout = config.memory.rollout_steps * config.environment.workers
     unit = {"rollouts": rollout, "concurrent": agent.target_steps}.get(agent.schedule, 1)
-    (*arguments,), _ = runs[0].job
+    arguments = runs[0].job[0][:-2]  # without the flags of its files
     with tempfile.TemporaryDirectory() as folder:
         short = (
             f"--csv_file={folder}/speed.csv", f"--save_weights_prefix={folder}/speed", "--epochs=1",
             "--test_steps=0", f"--train_steps={unit * -(-SHORT // unit)}",
             f"--random_steps={min(SHORT, run.random_steps)}", "--keep=2", "--track=none",
         )  # fmt: skip
-        if reason := work(((*arguments[:-2], *short), f"{folder}/log"), Event()):
+        if reason := work(((*arguments, *short), f"{folder}/log"), Event()):
             return f"{words}; the time is unknown: {reason}"
         speed = read_run(Path(folder) / "speed.csv", "").line("train", "steps_per_second")[1][-1]
-    hours = steps * len(runs) / places / speed / 3600
+    hours = steps * len(runs) / slots / speed / 3600
     return f"{words} and about {speed:,.0f} steps per second each: about {hours:,.1f} hours"
 
 
@@ -176,7 +181,7 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the flags of a setting, `NAME=FLAGS`."""
     name, equals, line = word.partition("=")
     if not (equals and re.fullmatch(r"\w[\w.-]*", name)):
-        raise argparse.ArgumentTypeError(f"{word!r} is no setting: give NAME=FLAGS")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a setting: give NAME=FLAGS")
     parser = command_line.parser_of_settings("", "")  # of no program: the message is part of another's
     parser.add_presets(file=False)
     if "--import" in line:
@@ -188,7 +193,7 @@ def _setting(word: str) -> tuple[str, dict[str, Any]]:
 
 
 def _shared(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings among `given`, those of a file too, for every run, with absolute paths."""
+    """Return the settings in `given` and in its file, which every run has, with absolute paths."""
     if own := [name for name in UNSHARED if name in given]:
         raise UserError(f"--{own[0]} is not for a sweep: leave it out, see --seeds and --cpus_per_run")
     file = {name: one for name, one in given.get("config", {}).items() if name not in NOT_OF_A_FILE}
@@ -202,10 +207,10 @@ def _shared(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_games(games_named: Sequence[str], config: EnvironmentConfig) -> dict[str, str]:
-    """Return the games that `games_named` names, each once: name -> argument of `train` for any folder."""
+    """Return the games that `games_named` names, each once: name -> argument of `train` in any folder."""
     games: dict[str, str] = {}
     sets = GAME_SETS if config.environment == "ale" else {}
-    for word in [one for given in games_named for one in (sets[given]() if given in sets else [given])]:
+    for word in itertools.chain.from_iterable(sets[one]() if one in sets else [one] for one in games_named):
         kind = {} if config.environment == "ale" else {"environment": config.environment}
         name = game_name(replace(config, **named({"game": word, **kind})))
         games.setdefault(name, str(Path(word).absolute()) if Path(word).is_file() else word)
@@ -213,10 +218,10 @@ def find_games(games_named: Sequence[str], config: EnvironmentConfig) -> dict[st
 
 
 def _compare_files(arguments: Sequence[str], program: str) -> None:
-    """Print the measures of settings whose runs have been trained, with their intervals."""
+    """Compare settings by CSVs of their runs: print the measures with their intervals."""
     parser = command_line.Parser(prog=f"{program} compare", allow_abbrev=False)
     parser.add_argument("runs", nargs="+", metavar="NAME=CSV,CSV", help="the seeds of one setting")
-    parser.add_argument("--png_file", type=Path, help="draw the comparison here, too (default: nowhere)")
+    parser.add_argument("--png_file", type=Path, help="also draw the comparison here (default: none)")
     given = parser.parse(arguments)
     names, png = plot.run_names(given["runs"]), given["png_file"]
     # Files that are not named after a known game are taken for runs of one other game.

@@ -1,4 +1,4 @@
-"""The settings of a sweep compared: measures with their intervals, and the files and lines that show them.
+"""Compares the settings of a sweep: measures with their intervals, and the files and lines that show them.
 
 The measures are those of rliable (Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the
 Statistical Precipice", arXiv:2108.13264). A measure maps an array [B, runs] for each game to float64 [B].
@@ -70,49 +70,52 @@ def estimate(name: str, games: Sequence[Array], resamples: int = 10_000) -> Esti
 
 
 class Comparison:
-    """Runs at the latest epoch that all of them have reached, without those that cannot be compared.
+    """The runs that can be compared, at the latest epoch that all of them have reached.
 
-    These are failed ones, those without a finished game, and with several games those that not every setting
-    has and those without a human score; if no game has one, scores are game points.
+    Failed runs and those without a finished game are left out. With several games, scores are percent of the
+    human score: games without one, and games that not every setting has, are left out. If no game has a human
+    score, scores are game points.
     """
 
     def __init__(self, runs: Sequence[Member]) -> None:
-        known = [one for one in sorted(runs, key=lambda one: one.game) if one.data and one.state != "failed"]
-        self.phase, epochs, points = scored([one.data for one in known if one.data])
-        scores = {one: score for one, score in zip(known, points, strict=True) if score is not None}
-        settings = list(dict.fromkeys(one.setting for one in runs if one in scores))
-        if several := len({one.game for one in scores}) > 1 and any(one.game in SCORES for one in scores):
-            scores = {one: score for one, score in scores.items() if one.game in SCORES}
-        pairs = {(one.setting, one.game) for one in scores}
-        self.members = [one for one in scores if all((setting, one.game) in pairs for setting in settings)]
-        self.games = list(dict.fromkeys(one.game for one in self.members))
+        known = [run for run in sorted(runs, key=lambda run: run.game) if run.data and run.state != "failed"]
+        self.phase, epochs, points = scored([run.data for run in known if run.data])
+        scores = {run: score for run, score in zip(known, points, strict=True) if score is not None}
+        settings = list(dict.fromkeys(run.setting for run in runs if run in scores))
+        normalized = len({run.game for run in scores}) > 1 and any(run.game in SCORES for run in scores)
+        if normalized:
+            scores = {run: score for run, score in scores.items() if run.game in SCORES}
+        pairs = {(run.setting, run.game) for run in scores}
+        self.members = [run for run in scores if all((setting, run.game) in pairs for setting in settings)]
+        self.games = list(dict.fromkeys(run.game for run in self.members))
         self.left_out = len(runs) - len(self.members)
-        self.unit = f"% of human ({SOURCE})" if several else "game points"
+        self.unit = f"% of human ({SOURCE})" if normalized else "game points"
         self.span = f"{self.phase} epoch{f's {epochs[0]} to' if len(epochs) > 1 else ''} {epochs.stop - 1}"
         self.estimates: list[tuple[str, str, Estimate]] = []  # with the setting and the measure
         self.medians: dict[str, float] = {}  # of 57 games, estimated for each setting
         for setting in settings if self.members else []:
             values: dict[str, list[float]] = {game: [] for game in self.games}
-            for one in (one for one in self.members if one.setting == setting):
-                percent = human_normalized(one.game, scores[one]) or 0.0
-                values[one.game].append(percent if several else scores[one])
+            for run in self.members:
+                if run.setting == setting:
+                    percent = human_normalized(run.game, scores[run]) or 0.0
+                    values[run.game].append(percent if normalized else scores[run])
             arrays = list(map(np.array, values.values()))
             self.estimates += [(setting, name, estimate(name, arrays)) for name in MEASURES]
-            if several and ATARI5.keys() <= values.keys():
-                means = {game: max(0.0, float(np.mean(values[game]))) for game in ATARI5}
-                logarithms = (share * math.log10(1 + means[game]) for game, share in ATARI5.items())
+            if normalized and ATARI5.keys() <= values.keys():
+                percents = {game: max(0.0, float(np.mean(values[game]))) for game in ATARI5}
+                logarithms = (weight * math.log10(1 + percents[game]) for game, weight in ATARI5.items())
                 self.medians[setting] = float(10 ** sum(logarithms) - 1)
 
     def rows(self) -> list[Sequence[Any]]:
         """Return the rows of the CSV, of which the first has the names of the columns."""
         names = ("setting", "measure", *Estimate._fields, "unit", "runs", "scored", "left_out")
         about = (self.unit, len(self.members), self.span, self.left_out)
-        return [names, *((setting, name, *one, *about) for setting, name, one in self.estimates)]
+        return [names, *((setting, name, *value, *about) for setting, name, value in self.estimates)]
 
     def __str__(self) -> str:
         """Return the report that a user reads."""
         lines = [f"{len(self.members)} runs of {', '.join(self.games)}: mean of {self.span}, in {self.unit}"]
-        lines += [f"  {setting or 'all runs'}: {name} {one}" for setting, name, one in self.estimates]
+        lines += [f"  {setting or 'all runs'}: {name} {value}" for setting, name, value in self.estimates]
         lines += [
             f"  {setting or 'all runs'}: median of 57 games about {median:.1f}, estimated from Atari-5"
             for setting, median in self.medians.items()
@@ -126,17 +129,17 @@ class Comparison:
 
     def draw(self, figure: Any) -> None:
         """Draw the curves of the first eight games, and the measures, into a figure of matplotlib's."""
-        settings, games = list(dict.fromkeys(one for one, *_ in self.estimates)), self.games[:8]
+        settings, games = list(dict.fromkeys(setting for setting, *_ in self.estimates)), self.games[:8]
         *panels, measures = grid(figure, len(games) + 1)
         view = View(phases=(self.phase,), axis=AXES["steps"])
         for game, axes in zip(games, panels, strict=True):
-            runs = [one.data for one in self.members if one.data and one.game == game]
+            runs = [member.data for member in self.members if member.data and member.game == game]
             for run in runs:
                 run.check(("average_reward", view.axis.column), run.name)
             draw_field(axes, "average_reward", runs, settings, view, title([game]))
-        for setting, name, one in self.estimates:
+        for setting, name, (value, low, high) in self.estimates:
             place, row = settings.index(setting), list(MEASURES).index(name)
-            x = [end for end in (one.low, one.value, one.high) if end is not None]
+            x = [end for end in (low, value, high) if end is not None]
             height = row + 0.16 * (place - (len(settings) - 1) / 2)
             measures.plot(
                 x, [height] * len(x), label=setting or "all runs", color=f"C{place % 10}", linewidth=2.0,
@@ -160,26 +163,26 @@ def scored(runs: Sequence[RunData]) -> tuple[str, range, list[float | None]]:
     epochs = range(last - -(-last // 10) + 1, last + 1)
     lines = [run.line(phase, "average_reward") for run in runs]
     rewards = [points[(at >= epochs.start) & (at <= last)] for at, points in lines]
-    return phase, epochs, [float(one.mean()) if len(one) else None for one in rewards]
+    return phase, epochs, [float(means.mean()) if len(means) else None for means in rewards]
 
 
 class Report:
-    """Keeps the files of a sweep in `folder`, and the lines that show its runs, up to date."""
+    """Writes the files that compare the runs of a sweep, and prints a line for each run that has changed."""
 
     def __init__(self, runs: Sequence[SweepRun], folder: Path, stream: TextIO) -> None:
         self._runs, self._folder, self._stream = runs, folder, stream
         self._lines: dict[SweepRun, str] = {}
 
     def update(self) -> None:
-        """Show the runs that have changed, and renew the files if one has ended."""
-        for one in self._runs:
-            one.look()
-        before, self._lines = self._lines, {one: _line_of(one) for one in self._runs}
-        if changed := [one for one in self._runs if self._lines[one] != before.get(one)]:
-            print(*(self._lines[one] for one in changed), sep="\n", file=self._stream)
-            done = sum(one.state == "done" for one in self._runs)
+        """Print the runs that have changed; if one of them has ended, write the files again."""
+        for run in self._runs:
+            run.look()
+        before, self._lines = self._lines, {run: _line_of(run) for run in self._runs}
+        if changed := [run for run in self._runs if self._lines[run] != before.get(run)]:
+            print(*(self._lines[run] for run in changed), sep="\n", file=self._stream)
+            done = sum(run.state == "done" for run in self._runs)
             print(f"{done} of {len(self._runs)} runs are done", file=self._stream, flush=True)
-            if before and any(one.state == "done" for one in changed):
+            if before and any(run.state == "done" for run in changed):
                 self.write()
 
     def write(self) -> str:

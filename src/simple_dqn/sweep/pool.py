@@ -1,4 +1,4 @@
-"""Carries out the runs of a sweep, each in a process of its own: here, or where a Ray cluster has room."""
+"""Carries out the runs of a sweep, each in a process of its own, on this machine or on a Ray cluster."""
 
 import os
 import shutil
@@ -22,11 +22,11 @@ from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
 from simple_dqn.statistics.csv_file import RunData, read_run
 
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of the package `simple_dqn`
-ENDED_WELL = b"The run is done.\n"  # the end of its log
+ENDED_WELL = b"The run is done.\n"  # the last line of its log
 MAX_FAILURES = 3  # in a row, without a new checkpoint between them
-RETRY_SECONDS = 3.0  # before a new attempt, longer each time: the one before may still be ending
+RETRY_SECONDS = 3.0  # before the next attempt, times the failures: the process may still be ending
 POLL_SECONDS = 1.0
-# The process of a run, killed when its parent ends: the first argument, which may have ended by then.
+# The program of a run. The system kills it when its parent ends, whose process id is the first argument.
 BEGIN = """import ctypes, os, sys
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG of <sys/prctl.h>
@@ -35,8 +35,8 @@ if os.getppid() == int(sys.argv.pop(1)):
     console()
 """
 
-Job = tuple[tuple[str, ...], str]  # the first two arguments of `carry_out`: a command and its log
-Work = Callable[[Job, Event], str]  # carries out a job until it ends or the event is set
+Job = tuple[tuple[str, ...], str]  # a command and its log: the first two arguments of `carry_out`
+Work = Callable[[Job, Event], str]  # carries out a job until the event is set; returns why it failed
 
 
 @dataclass(eq=False)
@@ -50,15 +50,16 @@ class Member:
 
 
 class SweepRun(Member):
-    """A game by a setting with a seed: its files, its state, and its results so far."""
+    """The training of a game by one setting with one seed: its files, its state, and its results so far."""
 
     job: Job = ((), "")  # starts or continues it
 
     def __init__(self, game: str, setting: str, seed: int, results: Path, snapshots: Path) -> None:
-        # The name of its files, such as `pong_seed1` or `pong_double_seed1`, and why it failed last.
-        self.name, self.seed = "_".join(filter(None, (game, setting, f"seed{seed}"))), seed
+        self.name, self.seed = "_".join(filter(None, (game, setting, f"seed{seed}"))), seed  # of its files
         self.csv, self.log = results / f"{self.name}.csv", results / f"{self.name}.log"
-        self.prefix, self.reason, self._time_read = snapshots / self.name, "", 0
+        self.prefix = snapshots / self.name
+        self.reason = ""  # why the latest attempt failed
+        self._time_read = 0  # when the CSV that was read last had been written, in ns
         done = self.log.exists() and self.log.read_bytes().endswith(ENDED_WELL)
         super().__init__(game, setting, None, "done" if done else "waiting")
 
@@ -81,15 +82,15 @@ class SweepRun(Member):
 
     def look(self) -> None:
         """Read the CSV if it has changed."""
-        with suppress(OSError, UserError):  # It has no row of training yet, or is being written anew.
+        with suppress(OSError, UserError):  # It has no row of training yet, or is being replaced.
             before, self._time_read = self._time_read, self.csv.stat().st_mtime_ns
             if self._time_read != before:
                 self.data = read_run(self.csv, self.setting)
 
 
-def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[[], None]) -> None:
-    """Do `work` on every run that is not done, at most `places` at a time, until all have ended."""
-    stopped, threads = Event(), ThreadPoolExecutor(places)
+def run_all(runs: Sequence[SweepRun], slots: int, work: Work, report: Callable[[], None]) -> None:
+    """Do `work` on every waiting run, at most `slots` at a time, and `report` each second, until all end."""
+    stopped, threads = Event(), ThreadPoolExecutor(slots)
     attempts = [threads.submit(one.attempt, work, stopped) for one in runs if one.state == "waiting"]
     try:
         left: object = attempts
@@ -97,7 +98,7 @@ def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[
             report()
             done, left = wait(attempts, POLL_SECONDS, FIRST_EXCEPTION)
             for attempt in done:
-                attempt.result()  # raises the errors of this machine, such as a folder that cannot be read
+                attempt.result()  # raises what it raised, such as that a folder cannot be read
     finally:  # A run that is killed here continues when the sweep is started again.
         stopped.set()
         threads.shutdown(cancel_futures=True)
@@ -105,27 +106,30 @@ def run_all(runs: Sequence[SweepRun], places: int, work: Work, report: Callable[
 
 @contextmanager
 def local_pool(cpus: int, gpus: float) -> Iterator[tuple[int, Work]]:
-    """Yield the number of places of `cpus` cores and the share `gpus` of a GPU here, and the work."""
+    """Yield this machine's number of slots, and a function that carries out a job in the next free slot.
+
+    A slot has `cpus` cores and the share `gpus` of a GPU.
+    """
     cores = sorted(core_numbers())
     groups = [cores[first : first + cpus] for first in range(0, len(cores) - cpus + 1, cpus)]
-    devices = graphics_devices() * int(1 / gpus + 1e-9) if gpus else [""] * len(groups)
+    devices = visible_gpus() * int(1 / gpus + 1e-9) if gpus else [""] * len(groups)
     free = SimpleQueue[tuple[list[int], str]]()
-    for place in zip(groups, devices, strict=False):
-        free.put(place)
+    for slot in zip(groups, devices, strict=False):
+        free.put(slot)
 
     def work(job: Job, stopped: Event) -> str:
-        place = free.get()
+        slot = free.get()
         try:
-            return carry_out(*job, *place, stopped)
+            return carry_out(*job, *slot, stopped)
         finally:
-            free.put(place)
+            free.put(slot)
 
     yield free.qsize(), work
 
 
 @contextmanager
 def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]:
-    """Join a Ray cluster, and yield the same for it; Ray chooses the machine of a job."""
+    """Join a Ray cluster, and yield what `local_pool` does; Ray chooses the machine of a job."""
     with closing(Session(cluster)):
         import ray  # which takes seconds, and must be imported after `Session` has set its environment
         from ray import cloudpickle
@@ -134,7 +138,7 @@ def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         wanted = {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}
-        places = sum(min(int(one.get(kind, 0) / each) for kind, each in wanted.items()) for one in machines)
+        slots = sum(min(int(one.get(kind, 0) / each) for kind, each in wanted.items()) for one in machines)
         remote: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(carry_out)
 
         def work(job: Job, stopped: Event) -> str:
@@ -142,12 +146,12 @@ def ray_pool(cluster: str, cpus: int, gpus: float) -> Iterator[tuple[int, Work]]
             while not stopped.is_set():
                 if wait([future], 0.2).done:
                     return str(future.result())
-            return "stopped"  # It ends with the session.
+            return "stopped"  # The job ends with the session.
 
-        yield places, work
+        yield slots, work
 
 
-def graphics_devices() -> list[str]:
+def visible_gpus() -> list[str]:
     """Return the numbers of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         return [one for one in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if one not in ("", "-1")]
@@ -160,7 +164,7 @@ def carry_out(
     arguments: tuple[str, ...], log: str, cores: Collection[int] = (), device: str = "",
     stopped: Event | None = None,
 ) -> str:  # fmt: skip
-    """Carry out a command in a process of its own, and return in a line why it failed; empty: it did not.
+    """Carry out a command in a process of its own, and return in a line why it failed; "": it succeeded.
 
     The process ends with this thread, and when `stopped` is set. It may use the `cores`, or all if there are
     none, and the GPU `device`.
@@ -183,7 +187,7 @@ def carry_out(
         try:
             while process.poll() is None and not stopped.wait(0.1):
                 pass
-        finally:  # Ctrl-C, too
+        finally:  # also after Ctrl-C
             process.kill()
         if not (code := process.wait()):
             file.write(ENDED_WELL)

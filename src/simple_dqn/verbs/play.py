@@ -32,17 +32,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+AGENT = "snapshots/trained/breakout_200.pkl"  # of the examples in the help
+HTML = (b"<!DOCTYPE", b"\n<!DOCTYPE")  # how a page of `nvis` begins
 GAME = "a ROM, a game that ale-py ships, a Gymnasium id, or FILE.py"
 SNAPSHOT = "such as snapshots/pong_10.pkl, or hf://USER/REPO"
 LABEL = re.compile(r"[\w+=@,~-][\w+=@,~. -]{0,99}")
 LABEL_RULE = "use up to 100 letters, digits, spaces and _ - + = @ , ~ . (no space or dot first)"
-# However a snapshot was trained, a verb that only plays learns nothing beside its games.
+# A verb that only plays does not learn, whatever the snapshot's settings say.
 PLAYS_ONLY: dict[str, Any] = {
     "schedule": "serial", "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
     "random_seed": None, "replay_size": MemoryConfig().replay_size, "sampler": "uniform",
     "target_rule": "max", "train_steps": 0, "tensorboard": False,
 }  # fmt: skip
-# For one state, more threads than one only wait for each other.
+# More threads do not speed up the prediction for one state.
 ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "threads": 1, "emulator": "ale"}
 # Settings that only training reads.
 TRAINING_ONLY = {
@@ -53,7 +55,7 @@ TRAINING_ONLY = {
 
 
 def run_name(config: Config, label: str | None) -> str:
-    """Return the name of a run's files: the game, and the label; raise UserError if no file can have it."""
+    """Return the name of a run's files, the game and the `label`; raise UserError if no file can have it."""
     if label and not LABEL.fullmatch(label):
         raise UserError(f"label {label!r} cannot be part of a file's name: {LABEL_RULE}")
     name = game_name(config.environment)
@@ -100,12 +102,12 @@ def settings_of_agent(
 
 
 def portable(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags of a snapshot without bfloat16, which takes long where a processor imitates it."""
+    """Return the flags of a snapshot without bfloat16, which is slow on processors that emulate it."""
     return {**snapshot, "datatype": "auto"} if snapshot.get("datatype") == "bfloat16" else snapshot
 
 
 def workers_for(games: int, snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags of a test of `games` games, or of steps: workers as in training, but none in vain."""
+    """Return the flags of a test: as many workers as in training, but not more than `games`; 0: no limit."""
     workers = min(snapshot.get("workers", 1), games or math.inf)
     return {"workers": workers, "processes": min(snapshot.get("processes", 0), workers)}
 
@@ -151,14 +153,10 @@ def make_watched_player(
 
 
 def finish(interrupt: Interrupt) -> None:
-    """Log that all is done; after a signal, exit with its code instead."""
+    """Log that all is done; after a signal, raise KeyboardInterrupt with its number instead."""
     if interrupt.number:
         raise KeyboardInterrupt(interrupt.number)
     logger.info("Stopped by a callback" if interrupt.requested else "All done")
-
-
-HTML = (b"<!DOCTYPE", b"\n<!DOCTYPE")  # how a page of `nvis` begins
-AGENT = "snapshots/trained/breakout_200.pkl"
 
 
 def test(arguments: Sequence[str], program: str) -> Evaluation:
@@ -236,7 +234,7 @@ def _check_shown(config: Config) -> None:
 
 
 def _show(config: Config, display: str | None) -> None:
-    """Play until the person has had enough, in a `window` or `terminal`; None: the one that can be opened."""
+    """Play until the person quits, in a `display`; None: in a window, or else in the terminal."""
     controls = Controls(config.run.load_weights is None)
     with Interrupt() as interrupt, ExitStack() as open_things:
         atari, title = is_atari(config.environment), f"Simple-DQN: {game_name(config.environment)}"
@@ -267,28 +265,29 @@ def record(arguments: Sequence[str], program: str) -> None:
     parser.add_switch("overlay", "draw Q-values and saliency into the video (default: false)")
     parser.add_switch("keep_frames", "also save each frame as a PNG file in videos/NAME (default: false)")
     given, path, snapshot = read_agent(parser, arguments)
-    track = given.pop("track", "none")
+    track, kind = given.pop("track", "none"), given.get("format", "mov")
     config = settings_of_agent(path, snapshot, given, fixed)
     if not config.run.play_games:
         raise UserError("--play_games 0 leaves nothing to record: give at least 1")
     _check_shown(config)
-    prefix, videos, kind = run_of(path, snapshot), home() / "videos", given.get("format", "mov")
-    name = prefix if prefix.startswith(f"{snapshot.game}_") else snapshot.game  # the game, and the label
-    path, tracker = videos / f"{name}_{snapshot.epoch}.{kind}", Writer()
+    run = run_of(path, snapshot)
+    name = run if run.startswith(f"{snapshot.game}_") else snapshot.game  # the game, and the label
+    tracker = Writer()
     if track != "none":
         tracker = TRACKERS[track](home() / "results" / name, config.shared_flags(), True)
-    folder = videos / name if given.get("keep_frames") else None
-    played = film(config, path, folder, kind, given.get("overlay", False))
-    print(printable(f"{path}: {played}" + (f"; its frames are in {folder}" if folder else "")))
+    video = home() / "videos" / f"{name}_{snapshot.epoch}.{kind}"
+    folder = video.parent / name if given.get("keep_frames") else None
+    played = film(config, video, folder, kind, given.get("overlay", False))
+    print(printable(f"{video}: {played}" + (f"; its frames are in {folder}" if folder else "")))
     with closing(tracker):
         tracker.open()
-        tracker.on_file(path)
+        tracker.on_file(video)
 
 
 def film(config: Config, path: Path, folder: Path | None, kind: str, overlay: bool) -> str:
     """Play games, film them to `path`, write each frame into `folder`, if any; return its length and scores.
 
-    If it fails, or the user stops it, both are as they were.
+    If it fails, or the user stops it, earlier files at both places are unchanged.
     """
     recording = Recording(config.agent.exploration_rate_test, overlay)
     environment = make_environment(config, training=False, watcher=recording.watch)

@@ -56,43 +56,45 @@ def resolve(
     The `given` flags lie over those of a file already; see `merged`. Without the flags of a `snapshot` or
     checkpoint the command starts from a preset, which the verb may fix.
     """
-    fixed, actors, imports = fixed or {}, {}, {"imports": own_code.names()} if own_code.IMPORTED else {}
+    fixed, of_cluster = fixed or {}, {}
+    imports = {"imports": own_code.names()} if own_code.IMPORTED else {}
     if snapshot is None:
         game = Config.from_flags(fixed, given).environment
         shape = vector_shape(game, {**fixed, **given}.get("observation", "auto"))
-        of_space = OUTSIDE_ATARI if game.game and not is_atari(game) else {}
+        of_game = OUTSIDE_ATARI if game.game and not is_atari(game) else {}
         if shape:
-            network = "minatar" if min(shape[1:], default=0) > 2 else "mlp"  # its filters are 3 x 3
-            of_space = {**of_space, "observation": "vector", "network": network, "history_length": 1}
-        snapshot = {**preset({"preset": usual_preset(game, bool(shape)), **fixed, **given}), **of_space}
+            network = "minatar" if min(shape[1:], default=0) > 2 else "mlp"  # minatar's filters are 3 x 3
+            of_game = {**of_game, "observation": "vector", "network": network, "history_length": 1}
+        chosen = {"preset": usual_preset(game, bool(shape)), **fixed, **given}
+        snapshot = {**preset(chosen), **of_game}
         config = Config.from_flags(snapshot, fixed, given)
         if config.cluster.on:  # whose other machines may lack Warp
             several = config.cluster.actors * config.environment.workers > 1
-            actors = {"emulator": "ale", **(APE_X_EXPLORATION if several else {})}
+            of_cluster = {"emulator": "ale", **(APE_X_EXPLORATION if several else {})}
     else:
         source, weights = given.get("snapshot"), given.get("load_weights")
         if weights and (source is None or real(Path(weights)) != real(Path(source))):
             remedy = f"the weights come from {source or 'the snapshot'}; leave it out"
             raise UserError(f"--load_weights {weights}: {remedy}")
-    return Config.from_flags({**snapshot, **actors}, fixed, given, imports)
+    return Config.from_flags({**snapshot, **of_cluster}, fixed, given, imports)
 
 
-def preset_of(given: Mapping[str, Any], config: Config) -> str:
+def name_of_preset(given: Mapping[str, Any], config: Config) -> str:
     """Return the name of the preset of `config`, which `resolve` made from `given`."""
     usual = usual_preset(config.environment, config.environment.observation == "vector")
     return str(given.get("preset", usual))
 
 
 def usual_preset(game: EnvironmentConfig, numbers: bool) -> str:
-    """Return the name of the preset of `game` without --preset; whether it observes `numbers`, no screens."""
+    """Return the name of the preset of `game` without --preset; `numbers`: it observes no screens."""
     return "catch" if game.environment == "catch" else "vector" if numbers else USUAL
 
 
-def preset(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of the preset that is `given`.
+def preset(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the preset that is `given`, without its schedule where that cannot be used.
 
-    A preset's schedule is for one machine, and is left out if actors play on a cluster. The overlapped one is
-    left out if the flags given by hand exclude it. `processes` goes with it.
+    The schedule of a preset is for one machine, and is left out if actors play on a cluster. The overlapped
+    schedule is also left out if `given` flags exclude it. `processes` is left out with the schedule.
     """
     settings = PRESETS[given["preset"]]
     config = Config.from_flags(settings, given)
@@ -104,13 +106,15 @@ def preset(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_file(file: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raise UserError if a settings `file` chooses an address of the Hub, and no flag `given` replaces it."""
+    """Raise UserError if a settings `file` names a snapshot on the Hub, and no flag `given` replaces it."""
     if "load_weights" not in given and str(file.get("load_weights")).startswith("hf:"):
-        raise UserError(f"a settings file chooses no address: give --load_weights {file['load_weights']}")
+        raise UserError(
+            f"a settings file cannot choose an address: give --load_weights {file['load_weights']}"
+        )
 
 
 def merged(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags `given` over those `recorded`, whichever spelling a choice has in either."""
+    """Return the flags `given` over those `recorded`; `concurrent` also replaces `schedule`, and so on."""
     chosen = {BOOLEANS.get(name, (name,))[0] for name in given}
     kept = {name: value for name, value in recorded.items() if BOOLEANS.get(name, (name,))[0] not in chosen}
     return {**kept, **given}

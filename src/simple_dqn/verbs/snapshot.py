@@ -1,4 +1,4 @@
-"""`snapshot`: look into a snapshot, convert one of Neon's, or share one with other programs and people."""
+"""`snapshot`: shows a snapshot, converts one of Neon's, or shares one with other programs and people."""
 
 import csv
 import glob
@@ -65,29 +65,33 @@ def snapshot(arguments: Sequence[str], program: str) -> None:
     if action in ("export", "card"):
         start_log("WARNING")
     content = play.open_snapshot(source, given.get("game"))
-    apart = source != Path(given["source"]) or is_trained(source)  # in the cache of the Hub, or the project's
-    beside = home() / "snapshots" / source.name if apart else source
-    exported, folder = beside.with_suffix(f".{given.get('format')}"), f"{source.stem}_card"
-    usual = {"export": exported, "card": home() / "snapshots" / folder}
-    target: Path = given.get("target") or usual.get(action, Path())
-    if action != "show" and kind_of(target):
-        raise UserError(f"{target} exists: remove it or give another name")
     if action == "show":
         print(describe(content))
-    elif action == "export":
-        export(source, content, target) if given["format"] == "onnx" else export_weights(content, target)
-    elif action == "card":
+        return
+    target: Path | None = given["target"]
+    if not target and action == "card":
+        target = home() / "snapshots" / f"{source.stem}_card"
+    elif not target:  # beside the snapshot, unless that is in the cache of the Hub or one of the project's
+        apart = source != Path(given["source"]) or is_trained(source)
+        target = (home() / "snapshots" / source.name if apart else source).with_suffix(f".{given['format']}")
+    if kind_of(target):
+        raise UserError(f"{target} exists: remove it or give another name")
+    if action == "card":
         card(source, content, target, given["games"], given["push"])
-    else:
+    elif action == "convert":
         if given["float16"]:
             half = {name: a.astype(np.float16) for name, a in content.weights.items() if a.ndim > 1}
             content = replace(content, weights=content.weights | half)
         content.save(target)
         print(printable(f"{target}: {content.game}, epoch {content.epoch}"))
+    elif given["format"] == "onnx":
+        export(source, content, target)
+    else:
+        export_weights(content, target)
 
 
 def _parser(program: str) -> Parser:
-    parser = Parser(prog=program, description="Look into a snapshot, convert one of Neon's, or share one.")
+    parser = Parser(prog=program, description="Show a snapshot, convert one of Neon's, or share one.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|convert|export|card")
     for action, text in {
         "show": "print the settings and layers of a snapshot",
@@ -131,9 +135,10 @@ def describe(content: Snapshot) -> str:
 
 
 def export(path: Path, content: Snapshot, target: Path) -> None:
-    """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print how it differs.
+    """Write the network of the snapshot `content`, at `path`, as an ONNX file, and print its largest error.
 
-    Its input is `states` uint8 [B, S, H, W], or float32 of numbers, and its output `q_values` float32 [B, A].
+    Its input is `states` uint8 [B, S, H, W], or float32 if the agent observes numbers; its output is
+    `q_values` float32 [B, A].
     """
     require_extra("onnx", "export --onnx")
     import onnxruntime
@@ -202,12 +207,15 @@ def card(path: Path, content: Snapshot, target: Path, games: int, repo: str | No
         _fill(folder, path, content, games, repo)
         folder.rename(target)
     print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
-    words = shlex.join((f"YOUR_NAME/{target.name}", str(target)))
-    told = f"Nothing was uploaded. To do so: {beside_python('hf')} upload {words}"
-    print(printable(f"Uploaded: {command('play')} {hub.push(target, repo)}" if repo else told))
+    if repo:
+        print(printable(f"Uploaded: {command('play')} {hub.push(target, repo)}"))
+    else:
+        words = shlex.join((f"YOUR_NAME/{target.name}", str(target)))
+        print(printable(f"Nothing was uploaded. To upload it: {beside_python('hf')} upload {words}"))
 
 
 def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | None) -> None:
+    """Write the files of a card into `folder`."""
     settings, file = Config.from_flags({**content.flags, "game": content.game}), f"{path.stem}.pkl"
     address = f"hf://{repo}" if repo else file
     content.save(folder / file)
@@ -221,7 +229,7 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
     film = " `replay.mp4` shows\na game of it."
     try:
         play.film(filmed, folder / "replay.mp4", None, "mp4", False)
-    except UserError as error:  # an agent that observes numbers plays games that nobody can draw
+    except UserError as error:  # such as that the games of an agent that observes numbers have no picture
         logging.getLogger(__name__).warning("The card has no video: %s", error)
         film = ""
     if curve := curve_of(path, content):
@@ -240,7 +248,7 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
 
 
 def curve_of(path: Path, content: Snapshot) -> Path | None:
-    """Return the CSV of the run that wrote the snapshot: one with its epoch after as many training steps."""
+    """Return the CSV of the run that wrote the snapshot, by its epoch and training steps; None: none is."""
     folder = home() / "results" / ("trained" if is_trained(path) else "")
     name = play.run_of(path, content).removesuffix("_best")
     wanted = ("train", str(content.epoch), str(content.total_train_steps))

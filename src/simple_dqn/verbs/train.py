@@ -1,4 +1,4 @@
-"""`train` and `resume`: learn a game from the start, or go on; and `profile_...`, where the time goes."""
+"""`train` and `resume` a run; and `profile_...`, which shows where the time of a phase is spent."""
 
 import cProfile
 import glob
@@ -25,15 +25,15 @@ from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import is_of_run
 from simple_dqn.statistics.writers import start_log
 from simple_dqn.verbs import play
-from simple_dqn.verbs.settings import check_file, merged, parser_for, preset, preset_of, resolve, settle
+from simple_dqn.verbs.settings import check_file, merged, name_of_preset, parser_for, preset, resolve, settle
 
 logger = logging.getLogger(__name__)
 
-# What a checkpoint does not choose: paths, and a window.
+# Settings that a checkpoint does not choose: paths, and a window.
 RECORDINGS = ("display_screen", "record_screen_path", "record_sound_filename")
 UNRECORDED = (*RECORDINGS, "load_weights", "visualization_file")
 LOCAL_CLUSTERS = ("none", "local", "auto")  # those on this machine
-SETTLED = ("datatype", "emulator")  # what auto means in these was settled when the run began
+SETTLED = ("datatype", "emulator")  # their value auto was replaced when the run began
 
 
 class CompleteError(UserError):
@@ -45,12 +45,12 @@ class CompleteError(UserError):
 
 
 def train(arguments: Sequence[str], program: str) -> None:
-    """Learn a game from the start, or go on after a crash."""
+    """Train on a game from the start, or continue after a crash."""
     given = read(arguments, program)
     if given.get("print_config"):
         config = resolve(given)
         played = replace(config, environment=as_played(config.environment))
-        name = preset_of(given, config)
+        name = name_of_preset(given, config)
         print(command_line.listing(played, name, {f"preset {name}": PRESETS[name], **given["layers"]}))
     elif given.get("play_games"):
         play.measure(settle(resolve(given)))
@@ -62,16 +62,15 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags of `train` in `arguments`, by name, over those of the file of `--config`."""
     parser = parser_for(program, "Train a deep Q-network on a game.", "pong --epochs 10")
     parser.add_argument("game", nargs="?", help=play.GAME)
-    parser.add_argument(
-        "label", nargs="?", metavar="[LABEL]", help="added to the names of the snapshots and the CSV"
-    )
+    text = "added to the names of the snapshots and the CSV"
+    parser.add_argument("label", nargs="?", metavar="[LABEL]", help=text)
     parser.add_switch("resume", "continue from the run's last checkpoint, if any (default: false)")
     parser.add_presets()
     flags = parser.parse(arguments)
     file = flags.pop("config", {})
     check_file(file, flags)
     if "cluster" not in flags and file.get("cluster", "none") not in LOCAL_CLUSTERS:
-        raise UserError(f"a settings file chooses no address: give --cluster {file['cluster']}")
+        raise UserError(f"a settings file cannot choose an address: give --cluster {file['cluster']}")
     given = merged(file if "game" in flags else with_kind(file), named(flags))
     if "game" not in given:
         raise UserError(f"the following arguments are required: game (see {program} --help)")
@@ -79,17 +78,21 @@ def read(arguments: Sequence[str], program: str) -> dict[str, Any]:
 
 
 def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = True) -> RunConfig:
-    """Train as the flags say, from the start or on from the last checkpoint, and return where the files are.
+    """Train as the flags say, from the start or from the last checkpoint, and return where the files are.
 
-    The `writers` receive the events of phases, beside the console and the CSV. If `log` is false, the
-    application has a log. After a signal, KeyboardInterrupt, the files are complete up to there.
+    The `writers` receive the events of phases, as the console and the CSV do. If `log` is false, logging is
+    left as the application configured it.
+
+    Raises:
+        UserError: The run is refused, or one of its files cannot be written.
+        KeyboardInterrupt: A signal ended the run, with a checkpoint.
     """
     config = resolve(given)
     run = play.run_name(config, given.get("label"))
     csv_file, usual = str(home() / "results" / f"{run}.csv"), str(home() / "snapshots" / run)
     config = config.with_flags({"csv_file": csv_file, "save_weights_prefix": usual}, given)
     prefix = Path(config.run.save_weights_prefix or usual)
-    shared = config.run.save_weights_prefix or given.get("resume")  # files that another run could write, too
+    shared = config.run.save_weights_prefix or given.get("resume")  # files that another run could also write
     with locked(prefix) if shared else nullcontext():
         if log:
             start_log(config.run.log_level)
@@ -98,7 +101,7 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
                 if resumed := _resume_run(prefix, config, given, writers, log):
                     return resumed
                 logger.warning("There is no checkpoint %s: the run begins", checkpoint_folder(prefix))
-            name = preset_of(given, config)
+            name = name_of_preset(given, config)
             logger.info("Preset %s", name)
             config = settle(config, log=False)
             rom = Path(config.environment.game)
@@ -115,20 +118,21 @@ def _resume_run(
 ) -> RunConfig | None:
     """Continue from the run's latest checkpoint, and return where its files are; None: it has written none.
 
-    A preset given by hand counts with the values that it has in `new`, the settings of a new run.
+    The settings of a `given` preset have the values that they have in `new`, the settings of a new run.
     """
-    said, settings = preset(given) if "preset" in given else {}, new.flags()
-    asked = merged({name: settings[name] for name in said if not isinstance(said[name], Share)}, given)
-    # Shares are of the run as it began, and the checkpoint has their numbers.
-    if shares := [f"--{name} {one}" for name, one in given.items() if isinstance(one, Share)]:
+    of_preset, values = preset(given) if "preset" in given else {}, new.flags()
+    # A share is of the run as it began; the checkpoint has the number.
+    kept = [name for name, value in {**of_preset, **given}.items() if isinstance(value, Share)]
+    if shares := [f"--{name} {given[name]}" for name in kept if name in given]:
         logger.info("%s is a share of the run as it began, whose number is kept", " and ".join(shares))
-    numbers = {name: one for name, one in asked.items() if not isinstance(one, Share)}
-    numbers.pop("load_weights", None)  # The run has other weights by now than those that it began with.
-    if resumed := resume_latest(prefix, numbers, None, writers, log):
+    asked = merged({name: values[name] for name in of_preset}, given)
+    asked = {name: value for name, value in asked.items() if name not in kept}
+    asked.pop("load_weights", None)  # the weights that the run began with, which it has changed
+    if resumed := resume_latest(prefix, asked, None, writers, log):
         return resumed
     folder = checkpoint_folder(prefix)
     if CheckpointFolder(folder).latest_number():
-        remedy = f"{command('resume')} {prefix}_EPOCH.pkl goes on from a snapshot; or move that folder away"
+        remedy = f"continue from a snapshot, {command('resume')} {prefix}_EPOCH.pkl, or move that folder away"
         raise UserError(f"no checkpoint in {folder} can be read: {remedy} to start again")
     return None
 
@@ -174,25 +178,26 @@ def resume(arguments: Sequence[str], program: str) -> None:
 
 
 class SettingsWriter(Writer):
-    """Writes the settings of a run beside its CSV, once the run begins; the file of another is renamed.
-
-    It is replaced if that CSV has no rows. Without `preset` the run is resumed: the file names the preset,
-    and is its own if `renew` is true.
-    """
+    """Writes the settings of a run beside its CSV, in a file `.yaml`, once the run begins."""
 
     def __init__(self, config: Config, preset: str | None = None, renew: bool = True) -> None:
+        """Check that the file of the run with the settings `config` can be written, or raise UserError.
+
+        `open` renames the settings of another run, unless that run's CSV has no rows. Without `preset` the
+        run is resumed: the earlier file names its preset, and is replaced if it is the run's own, `renew`.
+        """
         csv = Path(config.run.csv_file or "")
         empty = kind_of(csv) == "file" and is_of_run(csv, "") is None
         self._path, self._renew = csv.with_suffix(".yaml"), empty or (renew and preset is None)
         if kind_of(self._path):
             starts = tuple(f"{key}:".encode() for key in command_line.KEYS)
-            check_target(self._path, "--csv_file", starts, "it is no file of settings")
+            check_target(self._path, "--csv_file", starts, "it is not a settings file")
             if preset is None:
                 with suppress(UserError):
                     preset = command_line.read(str(self._path)).get("preset")
                 logger.info("Preset %s", preset or "simple_dqn")
         self._text = command_line.listing(config, preset or "simple_dqn")
-        # The earlier CSV, renamed by its own writer before `open`, and its settings keep one number.
+        # The earlier CSV, which its own writer renames before `open`, and its settings get the same number.
         self._earlier = files.unused_path(csv).with_suffix(".yaml")
 
     def open(self) -> None:
@@ -206,7 +211,7 @@ class SettingsWriter(Writer):
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a checkpoint, perhaps a stranger's, checked like flags, or raise ValueError.
 
-    It names no file to write or to load but the CSV of its run, and opens no window.
+    They name no file to write or to load but the CSV of the run, and open no window.
     """
     flags = run["flags"]
     # A registered name may not be known yet.
@@ -215,7 +220,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
     others = [flags.get(name) or "" for name in UNRECORDED if not isinstance(flags.get(name), bool)]
     texts = (*settings.values(), *others)
     if wrong := [one for one in texts if not isinstance(one, str) or NO_TEXT.search(one)]:
-        raise ValueError(f"its setting {wrong[0]!r} is no text")
+        raise ValueError(f"its setting {wrong[0]!r} is not text")
     settings |= checked_settings(flags, {*settings, *UNRECORDED})
     config = Config.from_flags(settings)
     if not (run["statistics"]["tally"] and "environment" in settings) or config.run.random_seed is None:
@@ -228,7 +233,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def follows(snapshot: Snapshot | None, run: dict[str, Any]) -> bool:
-    """Return whether `snapshot` is the last that was written before the checkpoint of `run`; None: any is."""
+    """Return whether the checkpoint of `run` follows `snapshot`, if any, or raise ValueError."""
     config = Config.from_flags(recorded(run))
     if run["agent"]["memory"]["ring"]["rows"] != config.memory.rows(config.environment.workers):
         raise ValueError("its replay memory is of another size than its settings say")
@@ -240,9 +245,10 @@ def resume_latest(
     prefix: Path, given: dict[str, Any], snapshot: Snapshot | None = None, writers: Sequence[Writer] = (),
     log: bool = True,
 ) -> RunConfig | None:  # fmt: skip
-    """Continue from the latest usable checkpoint as if the run had never stopped; return None if none is.
+    """Continue from the latest checkpoint that can be used, as if the run had never stopped; see `learn`.
 
-    It must follow `snapshot`, if that is given; CompleteError: the run has all its epochs. See `learn`.
+    It must follow `snapshot`, if that is given. Return None if no checkpoint can be used, and raise
+    CompleteError if the run has all its epochs.
     """
     for saved in CheckpointFolder(checkpoint_folder(prefix)).usable(lambda run: follows(snapshot, run)):
         try:
@@ -259,16 +265,8 @@ def _resume_from(
     given = {name: one for name, one in given.items() if one != "auto" or name not in SETTLED}
     check_flags(flags, given)
     if ended := [f"--{name}" for name in RECORDINGS if saved.run["flags"].get(name) and name not in given]:
-        logger.warning("A recording or window does not go on: give %s again", " and ".join(ended))
-    csv_file, usual = flags["csv_file"], home() / "results" / f"{prefix.name}.csv"
-    if csv_file and "csv_file" not in given and Path(csv_file).resolve() != usual.resolve():
-        mine = None
-        if Path(flags["save_weights_prefix"]).resolve() == prefix.resolve():  # else it was copied
-            with suppress(UserError):
-                mine = last_row[:1].isdigit() and bool(is_of_run(Path(csv_file), last_row))
-            if not mine:
-                logger.warning("%s is not of this run: it continues in %s", printable(csv_file), usual)
-        csv_file = csv_file if mine else str(usual)
+        logger.warning("A resumed run has no recording and no window: give %s again", " and ".join(ended))
+    csv_file = flags["csv_file"] if "csv_file" in given else _csv_of(flags, prefix, last_row)
     paths = {"save_weights_prefix": str(prefix), "csv_file": csv_file or None}
     config = settle(resolve(given, flags, paths), log)
     if phase.epoch > config.run.epochs:
@@ -276,7 +274,7 @@ def _resume_from(
     latest = max(phase.epoch if phase.done else phase.trained, config.run.start_epoch)
     if later := snapshots_after(prefix, latest):
         logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
-    # Beside the CSV of another run are its settings, curves and ids of trackers, too.
+    # Beside the CSV of another run are also its settings, curves and ids of trackers.
     csv = config.run.csv_file
     own = not csv or is_of_run(Path(csv), last_row) is not False
     writers = [*([SettingsWriter(config, renew=own)] if csv else []), *writers]
@@ -288,8 +286,25 @@ def _resume_from(
     return config.run
 
 
+def _csv_of(flags: dict[str, Any], prefix: Path, last_row: str) -> str:
+    """Return the CSV in which the run `prefix` continues, by the recorded `flags`; "": it has none.
+
+    The recorded CSV is used if it has the checkpoint's `last_row`; otherwise the usual one. A checkpoint that
+    was copied to another place does not continue the CSV of the original.
+    """
+    csv_file, usual = str(flags["csv_file"]), home() / "results" / f"{prefix.name}.csv"
+    if not csv_file or Path(csv_file).resolve() == usual.resolve():
+        return csv_file
+    if Path(flags["save_weights_prefix"]).resolve() == prefix.resolve():
+        with suppress(UserError):
+            if last_row[:1].isdigit() and is_of_run(Path(csv_file), last_row):
+                return csv_file
+        logger.warning("%s is not of this run: it continues in %s", printable(csv_file), usual)
+    return str(usual)
+
+
 def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
-    """Log which `saved` flags of a run those `given` by hand change; raise UserError if one must stay."""
+    """Log which `saved` flags of a run the `given` ones change; raise UserError if one must not change."""
     was, now = Config.from_flags(saved).flags(), Config.from_flags(saved, given)
     settings, cluster = now.flags(), now.cluster.cluster
     names = (*now.shared_flags(), "emulator", "cluster")
@@ -304,7 +319,7 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
             raise UserError(f"the run was started with {change}: {remedy}")
         logger.info("From now on --%s is %s instead of %s", name, as_word(settings[name]), as_word(was[name]))
     if cluster not in (*LOCAL_CLUSTERS, given.get("cluster")):
-        raise UserError(f"a checkpoint chooses no address: give --cluster {cluster}, where the run was")
+        raise UserError(f"a checkpoint cannot choose an address: give --cluster {cluster} again")
 
 
 def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any]) -> None:
@@ -333,7 +348,7 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
 
 
 def finish_training(config: Config, interrupt: Interrupt) -> None:
-    """Log that a run is over, and the commands that can follow; see `finish`."""
+    """Log that a run is over, and the commands that can follow; see `play.finish`."""
     prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
 
     def words(path: Path) -> str:
@@ -351,7 +366,7 @@ def finish_training(config: Config, interrupt: Interrupt) -> None:
 
 
 def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
-    """Show where the time goes in one phase."""
+    """Profile one phase, print the slowest functions, and write the profile to `results/`."""
     fixed = {"preset": "simple_dqn", "replay_size": 10_000, "epochs": 1, "train_steps": 0, "test_steps": 0}
     fixed |= {"random_steps": 0 if phase == "test" else 1000, f"{phase}_steps": 1000}
     parser = parser_for(program, f"Profile the {phase} phase.", "pong", fixed)

@@ -54,7 +54,7 @@ class Film:
     def add(self, picture: Picture, sound: NDArray[np.uint8], scale: int) -> None:
         """Add a frame: `picture` uint8 [height, width, 3], enlarged by `scale` to an even size, with `sound`.
 
-        The sound is unsigned 8-bit samples, none in a silent film. An OSError: it cannot be written.
+        The sound is unsigned 8-bit samples, none in a silent film. Raise OSError if it cannot be written.
         """
         height, width = picture.shape[0] * scale, picture.shape[1] * scale
         if not self.frames:
@@ -88,7 +88,7 @@ class Film:
             self._audio = self._container.add_stream(self._sound, rate, format="s16", layout="mono")
 
     def finish(self) -> None:
-        """Flush the encoders and write the index; an OSError says that it cannot be written."""
+        """Flush the encoders and write the index, or raise OSError."""
         for stream in (self._video, self._audio):
             self._container.mux(stream.encode(None) if stream else [])
         self._container.close()

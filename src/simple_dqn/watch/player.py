@@ -1,4 +1,4 @@
-"""A player that shows its choices, a person who acts in its place, and the keys."""
+"""A player that records its choices and lets a person choose instead, and the keys of that person."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -45,7 +45,7 @@ class View:
     exploring: bool = False  # whether the agent chose the action at random
     qvalues: NDArray[np.float32] | None = None  # float32 [A]; None: there is no agent
     heat_map: HeatMap | None = None  # drawn over the game; None: not shown
-    no_effect: str = ""  # the keys that do nothing in this game
+    no_effect: str = ""  # keys that do nothing in this game
 
     @property
     def facts(self) -> dict[str, str]:
@@ -134,7 +134,7 @@ class FrameFollower(ABC):
         self.show(frame)
 
     def view(self, frame: Frame, heat_map: bool) -> View:
-        """Return the values to show with `frame`; while a game begins, nobody has chosen."""
+        """Return the values to show with `frame`; there is no choice yet while a game begins."""
         player, rate = self.player, self._rate if self.player.has_agent else None
         names, no_effect = player.environment.action_names, player.no_effect
         view = View(names, self.score, frame.lives, exploration_rate=rate, no_effect=no_effect)
@@ -147,12 +147,12 @@ class FrameFollower(ABC):
 
 
 def nearest_action(held: Set[str], action_names: Sequence[str], can_rest: bool = False) -> int:
-    """Return the index of the action with the fewest missing and superfluous buttons; else the first of them.
+    """Return the index of the action with the fewest missing and superfluous buttons, the first of several.
 
-    With FIRE held, one with FIRE comes first: players tap it while they hold a direction. `held` has values
-    of `BUTTONS`; opposite directions cancel each other. `action_names` are those of ALE, such as
-    `UPRIGHTFIRE`; actions that have numbers instead are chosen by digits. A game that `can_rest` takes
-    `NO_ACTION`, which is returned if it is nearer.
+    If FIRE is held, an action with FIRE is preferred: players tap it while they hold a direction. `held` has
+    values of `BUTTONS`; opposite directions cancel each other. `action_names` are those of ALE, such as
+    `UPRIGHTFIRE`; actions that have numbers instead are chosen by digits. If the game accepts `NO_ACTION`,
+    `can_rest`, this is returned when it is nearer.
     """
     if numbered := [name for name in action_names if name.isdecimal() and name in held]:
         return action_names.index(numbered[0])
@@ -201,6 +201,6 @@ class Controls:
                     self.ended = True
 
     def action(self, action_names: Sequence[str], can_rest: bool = False) -> int | None:
-        """Return the action of all buttons held since the last one, taps too; None: the agent chooses."""
+        """Return the action of all buttons held since the last action; None: the agent chooses."""
         buttons, self._buttons = self._buttons, set()
         return nearest_action(buttons, action_names, can_rest) if self.human else None

@@ -49,7 +49,8 @@ class FrameClock:
     def wait(self, speed: float | None) -> bool:
         """Wait until the next frame is due, at `speed` times 60 frames a second; None: do not wait.
 
-        Return whether to draw it: 1/60 s after the last drawn, unless late, but every 0.1 s at least.
+        Return whether to draw it: about 1/60 s after the last one drawn, unless it is late; but at least one
+        frame is drawn every 0.1 s.
         """
         now = self._clock()
         if speed is None or now - self._due > LONGEST_DELAY:
@@ -121,7 +122,7 @@ class GameWindow:
     """A window that shows the game at the largest whole-number scale that fits."""
 
     def __init__(self, title: str) -> None:
-        """Prepare a window, which opens with the first picture; a UserError says that it cannot."""
+        """Prepare a window, which opens with the first picture, or raise UserError."""
         try:
             pygame.display.init()
             self._room = [side * 0.8 for side in pygame.display.get_desktop_sizes()[0]]
@@ -173,7 +174,7 @@ class GameTerminal:
     """
 
     def __init__(self, atari: bool) -> None:
-        """Prepare the terminal, full screen from the first picture on; a UserError says that it cannot."""
+        """Prepare the terminal, full screen from the first picture on, or raise UserError."""
         self._atari, self._terminal = atari, (terminal := blessed.Terminal())
         if terminal.number_of_colors < 8:
             raise UserError("this terminal shows no colors: set another TERM, such as xterm-256color")
@@ -212,7 +213,7 @@ class GameTerminal:
         panel = panel and width > PANEL_COLUMNS + LEAST_COLUMNS
         if self._layout != (height, width, panel):
             self._layout, self._shown = (height, width, panel), {}
-            # Our own background: the texts are light, and the terminal may be, too.
+            # Our own background: the texts are light, and the terminal's background may be light as well.
             output = terminal.normal + terminal.on_color_rgb(*BACKGROUND) + terminal.clear
         aspect = TELEVISION if self._atari else picture.shape[1] / picture.shape[0]
         columns = min(width - panel * (PANEL_COLUMNS + 1), round(2 * height * aspect))
