@@ -254,12 +254,13 @@ def test_a_run_that_cannot_be_built_closes_its_games(monkeypatch: Patch, flags: 
 
 
 def test_an_agent_scores_as_the_verb_and_in_gymnasiums_loop(snapshot: Path, home: Path) -> None:
-    flags = {"play_games": 5, "random_seed": 3, "exploration_rate_test": 0.3, "threads": 1}
+    flags = {"play_games": 9, "random_seed": 3, "exploration_rate_test": 0.3, "threads": 1}
     assert main.run(["test", str(snapshot), *words(flags), f"--json={home / 'scores.json'}"]) == 0
     agent = simple_dqn.load(snapshot)
     wanted = json.loads((home / "scores.json").read_text())
+    assert len({*wanted["scores"]}) > 1
     for _ in range(2):
-        scores = agent.evaluate(games=5, seed=3, epsilon=0.3)
+        scores = agent.evaluate(games=9, seed=3, epsilon=0.3)
         assert scores == (wanted["mean"], wanted["standard_deviation"], wanted["scores"])
     random = simple_dqn.load(snapshot, exploration_rate_test=1.0)
     assert random.evaluate(games=9, seed=3).games == agent.evaluate(games=9, seed=3, epsilon=1).games

@@ -107,7 +107,11 @@ FILES = {
 }
 # Command => words of the complaint.
 ROWS = r"""
-train roms/pnog.rom => roms/pnog.rom | pong
+train roms/brekout.rom => no file roms/brekout.rom and no game called 'brekout' | breakout
+train 0123456789 => game like pong
+train '' --environment ale => no game was named
+train ALE/MsPacman-v9 --environment ale => did you mean ms_pacman
+train combat => no game called 'combat'
 train => game
 train pong --preset slow => 'slow' | quick | --config
 train pong --keep best --test_steps 0 --random_steps 900 => --keep best | --test_steps
@@ -119,6 +123,9 @@ resume pong_1.pkl --play_games 3 => --play_games is not for a training: use
 sweep pong --config hub.yaml => a settings file cannot choose an address: give --load_weights hf://stranger/repo
 train pong --config hub.yaml => a settings file cannot choose an address: give --load_weights hf://stranger/repo
 train pong --csv_file pong_1.pkl => cannot write pong_1.pkl: it is not a CSV of statistics
+train pong --display_screen true => there is no display | --display_screen
+train pong --record_screen_path file/screens => file/screens cannot be used
+train pong --record_sound_filename absent/pong.wav => cannot write sound to absent/pong.wav
 train pong --record_sound_filename not_a_rom.bin --processes 1 => cannot write not_a_rom.bin
 record pong_1.pkl --emulator warp => --emulator warp has no colors
 train pong --workers=-- => argument --workers: '--' is not a value

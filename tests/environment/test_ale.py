@@ -256,26 +256,12 @@ def test_every_frame_of_the_first_game_is_heard_and_seen(tmp_path: Path, capfd: 
     assert len(set(expected)) > 1, "all is silent"
 
 
-def test_windows_and_recordings_that_cannot_be(monkeypatch: Patch, tmp_path: Path) -> None:
+def test_a_window_is_opened_if_ale_can(monkeypatch: Patch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     play(attack(2, display_screen=True), STEPS)
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("sys.platform", "linux")
-    with pytest.raises(UserError, match=r"no display.*--display_screen"):
-        attack(display_screen=True)
     monkeypatch.setattr("ale_py.SDL_SUPPORT", False)
     with pytest.raises(UserError, match="without SDL"):
         attack(display_screen=True)
-    (tmp_path / "file").touch()
-    for setting, place, words in (
-        ("record_screen_path", "file/screens", "file/screens cannot be used"),
-        ("record_sound_filename", "absent/pong.wav", "cannot write sound to .*absent"),
-        ("record_sound_filename", "", "cannot write .* is a folder"),
-    ):
-        with pytest.raises(UserError, match=words):
-            attack(**{setting: str(tmp_path / place)})
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("settings", [
@@ -384,17 +370,6 @@ def test_a_file_that_exists_is_used_and_known_by_its_content(tmp_path: Path, cap
     environment = make(EnvironmentConfig(game=str(path)), [stream(0, "environment")], training=False)
     assert environment.name == "space_invaders"
     assert environment.reset().screens.any()
-
-
-def test_an_unknown_game_names_the_nearest() -> None:
-    for name, words in (
-        ("roms/brekout.rom", r"no file roms/brekout.rom and no game called 'brekout'.*breakout"),
-        ("0123456789", "game like pong"), ("", "no game was named"),
-        ("ALE/MsPacman-v9", "did you mean ms_pacman"),
-        ("combat", "no game called 'combat'"),  # for several players: loading it would end the process
-    ):  # fmt: skip
-        with pytest.raises(UserError, match=words):
-            find_rom(name)
 
 
 @pytest.mark.parametrize("content", [b"", bytes(4096), shipped("space_invaders").read_bytes()])

@@ -463,8 +463,6 @@ def test_ids_are_found_without_version_and_by_the_names_of_their_snapshots() -> 
     for name in ("ALE/Pong-v5", "ALE_Pong-v5", "ale_py_ALE_Pong-v5"):
         assert spec(name) == "ALE/Pong-v5"
     assert spec("CartPole") == "CartPole-v1"
-    assert "no environment 'CartPol-v1': did you mean CartPole-v1" in refused(lambda: game("CartPol-v1"))
-    assert "give --import" in refused(lambda: game("???"))
     for other in ({"kwargs": {"game": "pong"}}, {"entry_point": "a:A"}):  # as a file of the user's may
         gymnasium.registry["ALE/Pong-v5"] = replace(find_spec(config("ALE/Pong-v5")), **other)
         assert [is_atari(config(f"ALE/{name}-v5")) for name in ("Pong", "Boxing")] == [False, True]

@@ -228,13 +228,10 @@ def test_files_that_unfold_hide_or_hold_objects(path: Path, monkeypatch: Patch) 
     assert not Path("exploded").exists()
 
 
-def test_a_missing_file_names_those_there_are_and_others_are_no_snapshots(path: Path) -> None:
+def test_the_content_of_a_file_tells_whether_it_is_a_snapshot(path: Path) -> None:
     folder = path.parent
-    assert "pong_1.pkl" in refused(folder / "pong_2.pkl").split("does not exist")[1]
     assert "is a folder" in refused(folder)
-    os.mkfifo(folder / "pipe")
-    assert "a pipe" in refused(folder / "pipe")
-    other = path.rename(folder / "pong_1.txt")  # the content tells, not the extension
+    other = path.rename(folder / "pong_1.txt")  # not the extension
     assert Snapshot.load(other).game == "pong"
     np.save(folder / "a.npy", np.zeros(3))
     assert "not a snapshot" in refused(folder / "a.npy")

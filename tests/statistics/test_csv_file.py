@@ -127,9 +127,7 @@ def test_a_cut_csv_is_whole(tmp_path_factory: pytest.TempPathFactory, cut: int, 
 @pytest.mark.parametrize("content", [b"time,score\n1,2\n", b"root:x:0\n", b"\0\xff", b"epoch\n"])
 def test_a_file_of_another_kind_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(
-        UserError, match=r"pong\.csv: it is not a CSV of statistics: give another file as --csv_file"
-    ):
+    with pytest.raises(UserError, match=r"pong\.csv: it is not a CSV of statistics: .* --csv_file"):
         write(path)
     assert path.read_bytes() == content
     assert files_in(path.parent) == ["pong.csv"]
