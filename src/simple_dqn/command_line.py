@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         group.add_argument("--preset", type=preset_name, metavar="NAME", help=text)
         self.add_switch("print_config", "print settings and their sources, and exit (default: false)", group)
         if file:
-            text = "YAML file of settings, such as an earlier run's; flags replace its values"
+            text = "YAML file of settings, such as an earlier run's; flags override it"
             group.add_argument("--config", type=read, metavar="FILE", help=text)
 
     def format_help(self) -> str:
