@@ -44,7 +44,7 @@ def references() -> dict[str, dict[str, float]]:
 
 def draw(game: str, axis: str, scores: dict[str, float]) -> Any:
     """Return the figure of `game`: the mean reward of the training games of each epoch."""
-    title = game.replace("_", " ").title()
+    title = game.replace("_", " ").title().replace("Qbert", "Q*bert")
     tools = "pan,wheel_zoom,box_zoom,reset,save"
     plot = figure(title=title, height=360, sizing_mode="stretch_width", tools=tools, active_drag="box_zoom")
     plot.xaxis.axis_label = AXES[axis].label
