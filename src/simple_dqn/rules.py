@@ -117,7 +117,7 @@ def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
          "--schedule concurrent needs a --target_steps that --workers= and --train_frequency= divide: give "
          f"{(period // least + 1) * least}, for example, in place of {period}"),
         (concurrent and period and f.train_steps % period,
-         "--train_steps= has no whole periods of --target_steps=: give a multiple of it"),
+         f"--train_steps= has no whole periods of --target_steps=: give a multiple of {period}"),
         (f.schedule == "overlapped" and f.workers < f.train_frequency,
          f"--schedule overlapped updates in every round: give --workers {f.train_frequency} or more"),
         (f.processes > f.workers, "--processes= is more than the games of --workers=: lower it"),
