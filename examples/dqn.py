@@ -264,7 +264,7 @@ def main() -> None:
         agent = DQN(game, settings := Settings(**arguments))
         Path(settings.save or "/dev/null").open("ab").close()  # fails now, not after the first test
     except (MemoryError, OSError) as error:
-        parser.error(str(error))
+        parser.error(f"{error}: {'lower --replay_size' if isinstance(error, MemoryError) else 'fix --save'}")
     try:
         for network in (agent.network, agent.target) if settings.load else ():
             network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file

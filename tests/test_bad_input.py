@@ -142,7 +142,7 @@ train CartPole-v99 --environment gym => CartPole
 train Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
 train cartpool => an id like CartPole-v1
 sweep catch Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
-train hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong trains it further
+train hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong --epochs N
 sweep hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong
 train pong --csv_file services.csv => cannot write services.yaml: it is not a settings file
 train pong --save_weights_prefix . => --save_weights_prefix . is a folder
@@ -163,7 +163,7 @@ sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave
 sweep pong --environment x.py => --environment: invalid choice | ale, gym, catch
 sweep pong --backend gpu => --backend gpu | --gpus_per_run
 sweep pong --name ../x => --name '../x' | folder's name
-sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 | is too large: lower it
+sweep pong --cpus_per_run 5000 => --cpus_per_run 5000 is too large: lower it
 sweep pong --compare 'a=--threads 2' => --threads is not for a sweep
 sweep pong --compare 'a=--import x.py' => --import is for all settings
 sweep pong --compare a= 'a=--double true' => two settings of --compare have the same name
@@ -218,7 +218,7 @@ train catch --environment catch --random_steps 900 --cluster local => --cluster 
 sweep pong --cluster local => --cluster needs packages | pip install 'ray>= | the extra `cluster`
 """
 AT_ONCE = r"""
-train pong_1.pkl => pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl
+train pong_1.pkl => pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl --epochs N trains
 play pong_200 => did you mean snapshots/trained/pong_200.pkl?
 test snapshots/pong_7.pkl => does not exist: snapshots/trained holds pong_200.pkl
 play breakout_77.prm --workers 2 => one game at a time is shown

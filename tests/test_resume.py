@@ -283,7 +283,7 @@ def test_resume_refuses_in_one_line(finished: Path, told: Told) -> None:
         f"{CHECKPOINTS} --replay_size 300": "give --replay_size 100",
         f"{CHECKPOINTS} --save_weights_prefix other": "leave out --save_weights_prefix",
         f"{CHECKPOINTS} --epochs 1": "larger --epochs",
-        "snapshots/pong_checkpoint": "has no usable checkpoint: train again",
+        "snapshots/pong_checkpoint": "has no usable checkpoint: train again: ./train.sh GAME",
     }.items():
         assert complaint in told("resume", *flags.split(), code=2).splitlines()[-1]
     for path in (finished / CHECKPOINTS).glob("run_*.npz"):
@@ -441,7 +441,7 @@ def test_each_run_of_a_name_keeps_the_files_of_those_before(finished: Path, told
     # A snapshot that is put back in its place leads to its checkpoint.
     (finished / "snapshots" / "catch_before_2_1.pkl").rename(finished / "snapshots" / "catch_1.pkl")
     said = told("resume", "snapshots/catch_1.pkl", "--epochs", "2")
-    assert "One is in snapshots/catch_before_2_checkpoint" in said
+    assert "One is there: ./resume.sh snapshots/catch_before_2_checkpoint continues" in said
 
 
 def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(finished: Path) -> None:

@@ -372,7 +372,7 @@ def test_a_wrong_flag_or_value_is_a_line(arguments: str, words: str) -> None:
 
 CONTRADICTIONS = """
 replay_size=39 workers=5 n_step=3 => 7 screens | 5 game(s) | at least 40
-rollout_steps=1 target_steps=0 batch_size=1 train_frequency=1 => --rollout_steps 1 | at least 2
+rollout_steps=1 target_steps=0 => --rollout_steps 1 | at least 2
 n_step=3 min_reward=0.5 => --n_step 3 | --min_reward 0.5 | limits with 0 between
 n_step=2 max_reward=-0.5 => --n_step 2 | --max_reward -0.5
 replay_size=100 batch_size=101 => --batch_size 101 | --replay_size 100

@@ -145,26 +145,26 @@ def test_an_interrupted_test_is_shown_but_not_saved(agent: Path, capsys: Capsys,
     add, file = ScoreBoard.add, agent.with_name("report.json")
 
     def interrupted(self: ScoreBoard, step: Step) -> list[float]:
-        scores = add(self, step)
-        if len(self.scores) == 4:
+        if len(self.scores) == ended:
             signal.raise_signal(signal.SIGINT)
-        return scores
+        return add(self, step)
 
     def full(path: Path, **_: Any) -> NoReturn:
         raise UserError(f"cannot write {path}")
 
     command = ["test", str(agent), "--play_games", "9", "--threads", "1", "--json", str(file)]
-    with monkeypatch.context() as patch:
-        patch.setattr(ScoreBoard, "add", interrupted)
-        assert main.run(command) == 130
-    assert "±" in capsys.readouterr().out
-    assert not file.exists()
+    for ended in (4, 0):  # games; a score of none is not shown
+        with monkeypatch.context() as patch:
+            patch.setattr(ScoreBoard, "add", interrupted)
+            assert main.run(command) == 130
+        out, err = capsys.readouterr()
+        shown = "±" in out, "no game ended" in out, "report.json was not written" in err, file.exists()
+        assert shown == (ended > 0, False, True, False)
     monkeypatch.setattr("simple_dqn.evaluation.replacing", full)
     assert main.run(command) == 2
     out, err = capsys.readouterr()
-    assert "Playing 9 games (--max_game_frames 60)" in err
     assert " over 9 games" in out
-    assert "cannot write" in err.splitlines()[-1]
+    assert re.search(r"Playing 9 games \(--max_game_frames 60\)\n(.*\n)*.*cannot write .*\n\Z", err)
 
 
 @pytest.mark.parametrize(("workers", "steps"), [(1, 60), (2, 200)])
@@ -315,7 +315,7 @@ def test_the_card_of_a_game_that_nobody_can_draw_has_no_film(monkeypatch: Patch,
 )  # fmt: skip
 def test_a_suggested_command_is_called_as_the_last(called: str, suggested: str, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SIMPLE_DQN_PROGRAM", called)
-    assert command("play") == suggested
+    assert (command("play"), command("play", "a b")) == (suggested, f"{suggested} 'a b'")
 
 
 Prepare = Callable[[Patch, Path], object]

@@ -232,7 +232,7 @@ def _word(name: str, value: object) -> str:
     """Return `value`, a word or a path, not a flag, as a word of a command line."""
     word = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(word, str) or not word or word.startswith("-"):
-        raise UserError(f"{name} is {value!r}: give a word or a path, such as 'pong'")
+        raise UserError(f"{name} is {value!r}: give a word such as 'pong', or a path such as 'pong_10.pkl'")
     return word
 
 

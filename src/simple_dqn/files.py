@@ -28,11 +28,12 @@ def home() -> Path:
     return Path(os.environ.get("SIMPLE_DQN_HOME", ""))
 
 
-def command(verb: str) -> str:
-    """Return the command of `verb` for messages: the script of a clone, such as ./train.sh, or simple-dqn."""
+def command(verb: str, *words: object) -> str:
+    """Return a command for messages: a clone's script, such as ./train.sh, or simple-dqn; and `words`."""
     script = Path(__file__).resolve().parents[2] / f"{verb}.sh"
     folder = os.environ.get("SIMPLE_DQN_PROGRAM", "").rpartition("/")[0] or "."
-    return shlex.quote(f"{folder}/{script.name}") if script.is_file() else f"simple-dqn {verb}"
+    start = [f"{folder}/{script.name}"] if script.is_file() else ["simple-dqn", verb]
+    return shlex.join([*start, *map(str, words)])
 
 
 def is_trained(path: Path) -> bool:

@@ -48,7 +48,7 @@ def local(word: str | os.PathLike[str]) -> Path:
 def push(folder: Path, repo: str) -> str:
     """Upload the files in `folder` to `repo`, created if new, and return its address, or raise UserError."""
     hf = beside_python("hf")
-    with _hub(f"--push {repo}", f"{hf} auth login, then {hf} upload {repo} {folder}") as hub:
+    with _hub(f"--push {repo}", f"{hf} auth login, then {hf} upload {repo} '{folder}'") as hub:
         api = hub.HfApi()
         api.create_repo(repo, exist_ok=True)
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message=f"{folder.name} of Simple-DQN")

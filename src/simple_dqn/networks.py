@@ -306,9 +306,7 @@ def build(
     fits = len(screen_shape) > 1 or all(isinstance(layer, Dense) for layer in spec.layers)
     features = _features(hidden, history_length, *screen_shape) if fits else 0
     if not features and len(screen_shape) != 2:
-        raise UserError(
-            f"--network {config.network} cannot take observations of the shape {screen_shape}: leave it out"
-        )
+        raise UserError(f"--network {config.network} cannot take observations {screen_shape}: leave it out")
     if not features:
         height, width = screen_shape
         smallest = next(n for n in itertools.count(1) if _features(hidden, history_length, n, n))

@@ -105,10 +105,10 @@ def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
         (not rollouts and f.train_steps and not actors and rounds < shortest,
          f"memory will hold {rounds} screens of a game when the first update is due and a transition needs "
          f"{shortest}: raise --random_steps"),
-        (rollouts and f.batch_size > rollout,
-         f"--batch_size= is larger than a rollout of --rollout_steps= with --workers=: give {rollout}"),
         (rollouts and f.rollout_steps == 1,
          "--rollout_steps= may hold nothing but the first screen of a game: give at least 2"),
+        (rollouts and f.batch_size > rollout,
+         f"--batch_size= is larger than a rollout of --rollout_steps= with --workers=: give {rollout}"),
         (rollouts and rollout % f.train_frequency,
          f"--train_frequency= does not divide {rollout} steps: give {math.gcd(rollout, f.train_frequency)}"),
         (rollouts and f.train_steps % rollout,
@@ -117,7 +117,7 @@ def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
          "--schedule concurrent needs a --target_steps that --workers= and --train_frequency= divide: give "
          f"{(period // least + 1) * least}, for example, in place of {period}"),
         (concurrent and period and f.train_steps % period,
-         "--train_steps= has no whole periods of --target_steps=: give a multiple of it"),
+         f"--train_steps= has no whole periods of --target_steps=: give a multiple of {period}"),
         (f.schedule == "overlapped" and f.workers < f.train_frequency,
          f"--schedule overlapped updates in every round: give --workers {f.train_frequency} or more"),
         (f.processes > f.workers, "--processes= is more than the games of --workers=: lower it"),

@@ -194,7 +194,7 @@ def test_a_fault_while_games_are_made(monkeypatch: Patch) -> None:
     with pytest.raises(RuntimeError, match=r"(?s)games 0 to 1 failed.*open_none.*no game was made"):
         opened(open_none)
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    with pytest.raises(UserError, match=r"games 0 to 1 cannot be started: No such file.*--processes"):
+    with pytest.raises(UserError, match=r"games 0 to 1 cannot start: No such file.*--processes"):
         opened()
     assert_nothing_left(before)
 

@@ -142,13 +142,13 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
     [("", "GAME, such as pong"), ("pongg", "no game called 'pongg': did you mean pong?"),
      ("joust", "no game called 'joust'"), ("pong --lr 1", "unrecognized arguments: --lr"),
      ("pong --epoch 3", "unrecognized arguments: --epoch"),
-     ("pong --save missing/x.pt", "No such file or directory: 'missing/x.pt'"),
+     ("pong --save missing/x.pt", "No such file or directory: 'missing/x.pt': fix --save"),
      ("pong --load none.pt", "--load 'none.pt': No such file or directory"),
      *((f"pong --load {name}", f"--load '{name}': no weights of this") for name in ("text.txt", "other.pt")),
      *((f"pong --{name} {value}", f"--{name} {value}: give at least {least}") for name, value, least in (
          ("train_frequency", 0, 1), ("train_steps", -5, 1), ("replay_size", 99, 100), ("epochs", -1, 0),
          ("discount_rate", "7.5", "0 and at most 1"), ("learning_rate", "nan", 0), ("batch_size", 10001, 1))),
-     ("pong --replay_size 999999999", "Unable to allocate .* shape")],
+     ("pong --replay_size 999999999", "Unable to allocate .* shape.*: lower --replay_size")],
 )  # fmt: skip
 @pytest.mark.usefixtures("home")
 def test_a_wrong_setting_is_refused_before_training(

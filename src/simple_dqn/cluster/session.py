@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simple_dqn.errors import SIGNALS, UserError, one_line, require_extra
+from simple_dqn.errors import SIGNALS, UserError, beside_python, one_line, require_extra
 
 CONNECT_SECONDS = 5.0  # in which the head of a cluster must answer
 ATTEMPTS = 3  # to start a cluster, each of which Ray ends after 30 seconds
@@ -64,7 +64,8 @@ class Session:
                 self._ray.shutdown()
                 why = one_line(error)
                 if attempt == ATTEMPTS or "timed out during startup" not in why:
-                    remedy = "install the same version of Ray and Python on every machine, and `ray start` it"
+                    auto = f"start one, {beside_python('ray')} start --head, or give --cluster local"
+                    remedy = auto if cluster == "auto" else "install the same Ray and Python on every machine"
                     raise UserError(f"--cluster {cluster} cannot be joined ({why[:300]}): {remedy}") from None
             finally:
                 for number, handler in handlers.items():  # Ray replaces one of them.

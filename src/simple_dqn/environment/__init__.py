@@ -145,7 +145,7 @@ def import_game(given: dict[str, Any]) -> dict[str, Any]:
     """
     game = given.get("game", "")
     if game.startswith("hf:"):
-        raise UserError(f"{game} is a snapshot, not a game: {command('resume')} {game} trains it further")
+        raise UserError(f"{game} is a snapshot, not a game: {command('resume', game)} --epochs N trains it")
     if game.endswith(".py"):
         return {**given, "environment": "gym", "game": game_of_file(game)}
     module, colon, name = game.rpartition(":")

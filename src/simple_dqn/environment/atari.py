@@ -94,7 +94,9 @@ def locate(game: str) -> tuple[Path, str, str]:
     digest = hashlib.md5(read_file(path, MOST_BYTES, "give a ROM file")).hexdigest()
     name = ALEInterface.isSupportedROM(str(path))
     if name is None and is_snapshot(path):
-        remedy = f"{command('resume')} {path} trains it further; or unpack it if it is a zip of ROMs"
+        if path.suffix not in (".pkl", ".prm"):
+            raise UserError(f"{path} is an archive, not a ROM: unpack it if it is a zip of ROMs")
+        remedy = f"{command('resume', path)} --epochs N trains it"
         raise UserError(f"{path} is a snapshot, not a game: {remedy}")
     if name is None:
         raise UserError(

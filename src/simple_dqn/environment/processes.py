@@ -192,9 +192,7 @@ class GameProcess:
                 )
             except OSError as error:
                 self.connection.close()
-                raise UserError(
-                    f"{self.name} cannot be started: {error.strerror}; lower --processes"
-                ) from None
+                raise UserError(f"{self.name} cannot start: {error.strerror}: lower --processes") from None
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

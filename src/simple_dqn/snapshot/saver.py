@@ -239,9 +239,9 @@ class Saver:
         """Wait until all is written; return how to resume, by the last checkpoint or snapshot, if any."""
         futures.wait([self._last])
         if self._checkpoints.latest_number():
-            return f", and continue from the last checkpoint with {command('resume')} {self.folder}"
+            return f", and continue from the last checkpoint with {command('resume', self.folder)}"
         last = snapshots_after(self.prefix, -1)[-1:]
-        return f", and continue from the last snapshot with {command('resume')} {last[0]}" if last else ""
+        return f", and continue from the last snapshot with {command('resume', last[0])}" if last else ""
 
     def require_snapshots(self) -> None:
         """Raise UserError if a snapshot could not be written, which is lost when this process ends."""

@@ -273,4 +273,4 @@ def _files_beside(path: Path) -> str:
     for folder in folders[:2]:
         if there := sorted(file.name for file in folder.glob("*.pkl")):
             return f": {folder} holds {', '.join(there[:5])}"
-    return f": train first, with {command('train')}"
+    return f": train first, such as with {command('train', 'pong')}"

@@ -123,7 +123,8 @@ def main(arguments: Sequence[str], program: str) -> None:
     pool = local_pool(cpus, gpus) if cluster == "none" else ray_pool(cluster, cpus, gpus)
     with pool as (slots, work), locked(snapshots / "sweep"):
         if not slots:
-            raise UserError(f"--cpus_per_run {cpus} or --gpus_per_run {gpus:g} is too large: lower it")
+            share = f" or --gpus_per_run {gpus:g}" if gpus else ""
+            raise UserError(f"--cpus_per_run {cpus}{share} is too large: lower it")
         # The first seed of every game and setting before the second of any.
         each = itertools.product(range(1, given["seeds"] + 1), games, settings)
         runs = [SweepRun(game, setting, seed, results, snapshots) for seed, game, setting in each]

@@ -199,8 +199,11 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
     with Interrupt() as interrupt, closing(make_statistics(config, interrupt)) as statistics:
         outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
     environment.close()
-    print(outcome)
-    if json and not interrupt.requested:  # half a test would favor short games
+    if outcome.scores or not interrupt.requested:  # the advice for a test without a score is for longer ones
+        print(outcome)
+    if json and interrupt.requested:  # half a test would favor short games
+        logger.warning("%s was not written, as the test was stopped", json)
+    elif json:
         outcome.write_json(json)
     finish(interrupt)
     return outcome

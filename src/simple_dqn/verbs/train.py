@@ -4,7 +4,6 @@ import cProfile
 import glob
 import logging
 import pstats
-import shlex
 from collections.abc import Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
@@ -132,7 +131,8 @@ def _resume_run(
         return resumed
     folder = checkpoint_folder(prefix)
     if CheckpointFolder(folder).latest_number():
-        remedy = f"continue from a snapshot, {command('resume')} {prefix}_EPOCH.pkl, or move that folder away"
+        again = command("resume", f"{prefix}_EPOCH.pkl")
+        remedy = f"continue from a snapshot, {again}, or move that folder away"
         raise UserError(f"no checkpoint in {folder} can be read: {remedy} to start again")
     return None
 
@@ -172,7 +172,7 @@ def resume(arguments: Sequence[str], program: str) -> None:
             return
         if snapshot is None:
             last = snapshots_after(prefix, -1)[-1:]
-            remedy = f"give {last[0]}, the last snapshot" if last else f"train again, with {command('train')}"
+            remedy = f"give {last[0]}, the last snapshot" if last else f"train again: {command('train')} GAME"
             raise UserError(f"{path} has no usable checkpoint: {remedy}")
         _refill(path, snapshot, prefix, given)
 
@@ -334,13 +334,11 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
     resumed = f"{config.run.start_epoch},"
     writers = [SettingsWriter(config)] if config.run.csv_file else []
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
-        logger.warning(
-            "%s has no checkpoint that follows %s: the replay memory, the optimizer and the random streams "
-            "are lost", checkpoint_folder(prefix), path,
-        )  # fmt: skip
+        lost = "the replay memory, the optimizer and the random streams are lost"
+        logger.warning("%s has no checkpoint that follows %s: %s", checkpoint_folder(prefix), path, lost)
         for folder in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}_before*_checkpoint")):
             if any(CheckpointFolder(folder).usable(lambda saved: follows(snapshot, saved))):
-                logger.warning("One is in %s: %s %s continues from it", folder, command("resume"), folder)
+                logger.warning("One is there: %s continues from it", command("resume", folder))
         play.load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
         run.agent.count_from(snapshot.total_train_steps)
         run.begin(refill=True)
@@ -350,19 +348,16 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
 def finish_training(config: Config, interrupt: Interrupt) -> None:
     """Log that a run is over, and the commands that can follow; see `play.finish`."""
     prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
-
-    def words(path: Path) -> str:
-        imports = [word for file in own_code.IMPORTED for word in ("--import", str(from_here(Path(file))))]
-        return shlex.join([str(from_here(path)), *imports])
-
+    imports = [word for file in own_code.IMPORTED for word in ("--import", from_here(Path(file)))]
     if prefix and interrupt.requested and CheckpointFolder(checkpoint_folder(prefix)).latest_number():
-        logger.info("Next: %s %s continues the run", command("resume"), words(checkpoint_folder(prefix)))
+        folder = from_here(checkpoint_folder(prefix))
+        logger.info("Next: %s continues the run", command("resume", folder, *imports))
     play.finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix and not interrupt.requested else []:
-        last, epochs = words(snapshots[-1]), config.run.epochs + 10
-        play_it, test_it, train_it = map(command, ("play", "test", "resume"))
-        logger.info("Next: %s %s shows it playing, %s %s measures it,", play_it, last, test_it, last)
-        logger.info("and %s %s --epochs %d trains it further", train_it, last, epochs)
+        last = (from_here(snapshots[-1]), *imports)
+        play_it, test_it = command("play", *last), command("test", *last)
+        logger.info("Next: %s shows it playing, %s measures it,", play_it, test_it)
+        logger.info("and %s trains it further", command("resume", *last, "--epochs", config.run.epochs + 10))
 
 
 def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
