@@ -325,7 +325,7 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
                 raise UserError(f"{both} exclude each other: give one of them")
             if name in layer and not layer[name] and result.get(choice) == word:
                 now.setdefault(choice, SETTINGS[choice]["default"])
-        if now.get("schedule", "rollouts") != "rollouts" and "rollout_steps" in {**result, **now}:
+        if now.get("schedule", "rollouts") != "rollouts" and "rollout_steps" in result | now:
             now["rollout_steps"] = 0
         result |= now
     return result

@@ -147,7 +147,7 @@ def prepare_streams() -> None:
 
 
 def discard(stream: TextIO | None) -> None:
-    """Discard what is buffered for `stream`, whose reader or disk is gone, and all that is written later."""
+    """Discard buffered and later output of `stream`, because its reader has quit or its disk is full."""
     with suppress(OSError, AttributeError), Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())  # type: ignore[union-attr]
 

@@ -180,10 +180,11 @@ class OverlappedSchedule(SerialSchedule):
         has no minibatch in flight.
         """
         rounds, per_safe_point = -(-steps // agent.games), max(1, SAFE_POINT_STEPS // agent.games)
+        one_core = usable_cores() == 1
         with ThreadPoolExecutor(1, "player", agent.network.use_one_thread) as player:
             for done in range(0, rounds, per_safe_point):
                 some = min(per_safe_point, rounds - done)
-                play_rounds(agent, some, player if usable_cores() > 1 else None)
+                play_rounds(agent, some, None if one_core else player)
                 yield some * agent.games
 
 

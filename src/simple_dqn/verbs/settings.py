@@ -107,10 +107,8 @@ def preset(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_file(file: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise UserError if a settings `file` names a snapshot on the Hub, and no flag `given` replaces it."""
-    if "load_weights" not in given and str(file.get("load_weights")).startswith("hf:"):
-        raise UserError(
-            f"a settings file cannot choose an address: give --load_weights {file['load_weights']}"
-        )
+    if "load_weights" not in given and (address := str(file.get("load_weights"))).startswith("hf:"):
+        raise UserError(f"a settings file cannot choose an address: give --load_weights {address}")
 
 
 def merged(recorded: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

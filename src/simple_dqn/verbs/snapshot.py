@@ -208,7 +208,7 @@ def card(path: Path, content: Snapshot, target: Path, games: int, repo: str | No
         folder.rename(target)
     print(printable(f"{target} holds {', '.join(sorted(file.name for file in target.iterdir()))}"))
     if repo:
-        print(printable(f"Uploaded: {command('play')} {hub.push(target, repo)}"))
+        print(printable(f"Uploaded: {command('play', hub.push(target, repo))}"))
     else:
         words = shlex.join((f"YOUR_NAME/{target.name}", str(target)))
         print(printable(f"Nothing was uploaded. To upload it: {beside_python('hf')} upload {words}"))
