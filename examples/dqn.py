@@ -269,7 +269,7 @@ def main() -> None:
         for network in (agent.network, agent.target) if settings.load else ():
             network.load_state_dict(torch.load(settings.load, weights_only=True))  # runs no code of the file
     except Exception as error:  # torch's are of many kinds
-        parser.error(f"--load {settings.load!r}: {getattr(error, 'strerror', 'no weights of this network')}")
+        parser.error(f"--load {settings.load!r}: {getattr(error, 'strerror', 'give a file made by --save')}")
     torch.set_num_threads(1)  # on a busy machine several are slower
     training, lost = agent.train(), f"cannot write --save {settings.save!r}"
     for epoch in range(settings.epochs + 1):  # Epoch 0 is random play.

@@ -387,11 +387,14 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
             lambda: agent.q_values(states(0)), lambda: agent.q_values([[1], [1, 2]]),
             lambda: agent.act(None),
         ],
-        "2 is too large": [lambda: agent.act(states(1), epsilon=2)],
-        "whole number|too small|give at least 1": [
+        "^epsilon: 2 is too large": [
+            lambda: agent.act(states(1), epsilon=2), lambda: agent.evaluate(epsilon=2),
+        ],
+        "^games: .*(whole number|give at least 1)": [
             lambda: agent.evaluate(games=0), lambda: agent.evaluate(games=None),
             lambda: one_game(games=0), lambda: one_game(games="ten"),
         ],
+        "^seed: -1 is too small": [lambda: agent.evaluate(seed=-1), lambda: one_game(seed=-1)],
         "was trained on breakout, not on pong": [lambda: next(neon.play("pong"))],
         "chooses among 4 actions": [lambda: api.load(NEON, minimal_action_set=False)],
         "^path is None": [lambda: api.load(None)],

@@ -222,6 +222,7 @@ train pong_1.pkl => pong_1.pkl is a snapshot, not a game: ./resume.sh pong_1.pkl
 play pong_200 => did you mean snapshots/trained/pong_200.pkl?
 test snapshots/pong_7.pkl => does not exist: snapshots/trained holds pong_200.pkl
 play breakout_77.prm --workers 2 => one game at a time is shown
+nvis breakout_77.prm --workers 2 => one game at a time is shown
 play breakout_77.prm --network small => was trained with --network neon
 play not_a_rom.bin => not a ROM that ALE can play
 test pong_1.pkl --screen_width 64 => with --screen_width 84, | not fit --screen_width 64

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from simple_dqn.networks import NetworkSpec
 
 Callback = Callable[[dict[str, Any]], object]
+# Settings that have other names as arguments here.
+NAMES = {"workers": "games", "play_games": "games", "random_seed": "seed", "exploration_rate_test": "epsilon"}
 
 # fmt: off
 _Path = str | Path | None
@@ -211,10 +213,10 @@ def make(
     """
     if "workers" in settings or "random_seed" in settings:
         raise UserError("workers and random_seed are called games and seed here: give those")
-    asked = {"preset": preset, "workers": games, "random_seed": seed, **settings}
-    config = resolve(read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
-    if config.run.random_seed is None:
+    if seed is None:
         raise UserError("seed is None: give a whole number, such as 0")
+    asked = {"preset": preset, **read_settings({"workers": games, "random_seed": seed}, NAMES), **settings}
+    config = resolve(read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
     rules.check(Config(environment=config.environment))  # those of training may not fit
     played = replace(config, environment=as_played(config.environment))
     return _CheckedGames(make_environment(played, training))
@@ -351,7 +353,7 @@ class TrainedAgent:
 
         `states` are as for `q_values`; an action is an index into `action_names`.
         """
-        rate = read_settings({"exploration_rate_test": epsilon})["exploration_rate_test"]
+        rate = read_settings({"exploration_rate_test": epsilon}, NAMES)["exploration_rate_test"]
         return self._player.choose(rate, states=self._checked(states))
 
     def saliency(self, states: States) -> NDArray[np.float32]:
@@ -368,9 +370,9 @@ class TrainedAgent:
         `seed` is that of all random streams, and `epsilon` the probability of a random action; None: that of
         the snapshot's tests. A bar on a terminal counts the games.
         """
-        number = read_settings({"play_games": games})["play_games"]
+        number = read_settings({"play_games": games}, NAMES)["play_games"]
         if number < 1:
-            raise UserError(f"{games} games have no score: give at least 1")
+            raise UserError(f"games: {games} have no score: give at least 1")
         fixed = play.PLAYS_ONLY | play.workers_for(number, self._snapshot.flags)
         config = self._config(fixed, seed, epsilon, play_games=number)
         with closing(make_environment(config, training=False)) as environment:
@@ -405,7 +407,7 @@ class TrainedAgent:
     def _config(self, fixed: dict[str, Any], seed: int, epsilon: float | None = None, **asked: Any) -> Config:
         """Return the settings `fixed` by a verb, with those `asked` in place of the snapshot's."""
         asked |= {"random_seed": seed} | ({} if epsilon is None else {"exploration_rate_test": epsilon})
-        given = self._given | read_settings(asked)
+        given = self._given | read_settings(asked, NAMES)
         return play.settings_of_agent(self._path, self._snapshot, given, fixed)
 
     def _checked(self, states: States) -> States:

@@ -331,11 +331,11 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def read(values: Mapping[str, Any]) -> dict[str, Any]:
+def read(values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return settings from a file, a snapshot or keywords, words or values, checked as flags are.
 
     Raises:
-        UserError: A name is unknown, or a value is not of its setting.
+        UserError: A name is unknown, or a value is not of its setting, which has another name in `names`.
     """
     result = {}
     for name, value in values.items():
@@ -346,7 +346,7 @@ def read(values: Mapping[str, Any]) -> dict[str, Any]:
         try:
             result[name] = convert(name, as_word(value))
         except ArgumentTypeError as error:
-            raise UserError(f"{name}: {error}") from None
+            raise UserError(f"{(names or {}).get(name, name)}: {error}") from None
     return result
 
 

@@ -23,7 +23,7 @@ from simple_dqn.config import number
 from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import UserError, printable
 from simple_dqn.evaluation import references
-from simple_dqn.files import replacing
+from simple_dqn.files import check_target, replacing
 from simple_dqn.statistics.csv_file import Column, RunData, field_name, read_run
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 MAX_PIXELS = 100_000_000
+PNG = (b"\x89PNG",)  # how a picture begins
 # Titles of fields; the title of another field is its name.
 TITLES = {
     "steps": "Number of steps", "nr_games": "Number of games", "total_train_steps": "Exploration steps",
@@ -321,6 +322,9 @@ def _by_label(panels: "Sequence[Axes]") -> "tuple[list[Line2D], list[str]]":
 @contextmanager
 def picture(path: Path, width: float = 16, height: float = 9, dpi: int = 80) -> "Iterator[Figure]":
     """Yield a figure of `width` × `height` inches, and write all of it as a PNG file, or raise UserError."""
+    check_target(path, "--png_file", PNG)
+    if path.suffix.lower() not in ("", ".png"):
+        raise UserError(f"a figure is a PNG file: give a name that ends in .png, not {path}")
     from matplotlib import rc_context  # here and not above, as it takes a second
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -331,5 +335,5 @@ def picture(path: Path, width: float = 16, height: float = 9, dpi: int = 80) -> 
         layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.02, hspace=0.02)
         figure = Figure(figsize=(width, height), layout=layout)
         yield figure
-        with replacing(path, starts=(b"\x89PNG",)) as beside:
+        with replacing(path, starts=PNG) as beside:
             figure.savefig(beside, format="png", dpi=dpi)

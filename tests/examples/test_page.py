@@ -144,7 +144,7 @@ def test_it_trains_and_loads_what_it_saved(capsys: Capsys, monkeypatch: Patch, t
      ("pong --epoch 3", "unrecognized arguments: --epoch"),
      ("pong --save missing/x.pt", "No such file or directory: 'missing/x.pt': fix --save"),
      ("pong --load none.pt", "--load 'none.pt': No such file or directory"),
-     *((f"pong --load {name}", f"--load '{name}': no weights of this") for name in ("text.txt", "other.pt")),
+     *((f"pong --load {name}", f"--load '{name}': give a file made by") for name in ("text.txt", "other.pt")),
      *((f"pong --{name} {value}", f"--{name} {value}: give at least {least}") for name, value, least in (
          ("train_frequency", 0, 1), ("train_steps", -5, 1), ("replay_size", 99, 100), ("epochs", -1, 0),
          ("discount_rate", "7.5", "0 and at most 1"), ("learning_rate", "nan", 0), ("batch_size", 10001, 1))),

@@ -281,6 +281,7 @@ def test_a_tab_may_separate_the_columns(word: str, tmp_path: Path) -> None:
     (["pong.csv", "--reference", "perhaps"], "'perhaps' is not one of yes, true"),
     (["pong.csv", "--png_file", "/proc/none/pong.png"], "cannot write /proc/none/pong.png"),
     (["pong.csv", "--png_file", "pong.csv"], "cannot write pong.csv: it is a file of another kind"),
+    (["pong.csv", "--png_file", "pong.pdf"], "give a name that ends in .png, not pong.pdf"),
     (["pong.csv", "--phases", "play"], "'play' is not a list of phases: choose from random, train, test"),
     (["pong.csv", "breakout.csv", "--reference"], "--reference needs CSVs of one game"),
     (["mine.csv", "--reference"], "--reference needs CSVs of one game"),

@@ -317,7 +317,7 @@ def nvis(arguments: Sequence[str], program: str) -> None:
     config = settings_of_agent(path, snapshot, given)
     if config.environment.observation == "vector":
         raise UserError(f"nvis needs images, and {path} was trained on numbers: give another snapshot")
-    check_weights(config)
+    _check_shown(config)
     file = Path(config.run.visualization_file or home() / "results" / f"{run_of(path, snapshot)}.html")
     check_target(file, "--visualization_file", HTML)
     rate = config.agent.exploration_rate_test
