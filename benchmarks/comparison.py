@@ -1,6 +1,5 @@
 """Compares the training speed of this project with other projects at the same work: `training peers`."""
 
-import os
 import shutil
 import statistics
 import sys
@@ -14,15 +13,15 @@ from pathlib import Path
 import measurement
 from common import FailedError, print_table
 from measurement import Flags, measure, train
-from networks.catalogue import error_of
+from networks.catalogue import error_of, home
 from peers import PEERS, Work
 
 from simple_dqn.errors import UserError
 
 MEASURE_PEER = Path(__file__).with_name("peers.py")
-# The peers have a virtual environment of their own. CleanRL is a script given by the user; it needs tyro.
-PINS = ("stable-baselines3==2.9.2", "tianshou==2.0.1", "envpool==1.2.5", "tyro==1.0.17")
-FOLDER = Path(os.environ.get("SIMPLE_DQN_HOME", Path(__file__).parents[1])) / ".venv-bench-peers"
+PINS = ("stable-baselines3==2.9.2", "tianshou==2.0.1", "envpool==1.2.5")
+FOLDER = home() / ".venv-bench-peers"  # the virtual environment of the peers
+PYTHON = FOLDER / "bin" / "python"
 
 FAST: Flags = {"datatype": "bfloat16", "color_averaging": False}
 OURS: dict[str, Flags] = {
@@ -40,16 +39,6 @@ class Contender:
     name: str
     rate: Callable[[], float]  # measures steps/s once; raises FailedError if it cannot
     peer: str = ""  # a key of `PEERS`; empty for this project
-
-
-def check(arguments: Namespace) -> None:
-    """Raise UserError unless the programs and files given on the command line exist."""
-    for flag in ("python", "cleanrl_python"):
-        given = getattr(arguments, flag)
-        if given and not shutil.which(given):
-            raise UserError(f"--{flag} {given} is not a program: give the path of a Python")
-    if arguments.cleanrl and not Path(arguments.cleanrl).is_file():
-        raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give a copy of CleanRL's dqn_atari.py")
 
 
 def peers(arguments: Namespace) -> None:
@@ -94,23 +83,12 @@ def rate_of_ours(arguments: Namespace, flags: Flags) -> float:
 
 def rate_of_peer(arguments: Namespace, name: str, games: int) -> float:
     """Return the steps/s of the peer `name`, or raise FailedError if it failed or is not installed."""
-    program, script = arguments.python, ""
-    if name == "cleanrl":
-        if not arguments.cleanrl:
-            raise FailedError("not measured: give a copy of its script with --cleanrl dqn_atari.py")
-        program, script = arguments.cleanrl_python or program, str(Path(arguments.cleanrl).resolve())
-    if not program:
-        if not is_installed():
-            raise FailedError("not installed: ./bench.sh training peers --install")
-        program = str(python())
-    work = Work(arguments.game, games, arguments.seconds, script)
+    if not is_installed():
+        raise FailedError("not installed: ./bench.sh training peers --install")
+    work = Work(arguments.game, games, arguments.seconds)
     gpu = {**measurement.DEFAULTS, **arguments.flags}["backend"] == "gpu"
-    try:
-        outcome = measure([program, str(MEASURE_PEER)], [name, asdict(work)], arguments.seconds, gpu)
-    except UserError as error:  # A peer that exits with that code has failed: only our programs refuse.
-        raise FailedError(str(error)) from None
-    rate: float = outcome["rate"]
-    return rate
+    outcome = measure([str(PYTHON), str(MEASURE_PEER)], [name, asdict(work)], arguments.seconds, gpu)
+    return float(outcome["rate"])
 
 
 def rows(
@@ -131,11 +109,6 @@ def rows(
         ratios = [f"{median / best[peer]:.2f}" if best[peer] else "–" for peer in PEERS]
         table.append([entry.name, f"{median:.0f}", f"{min(measured):.0f}–{max(measured):.0f}", *ratios])
     return table
-
-
-def python() -> Path:
-    """Return the path of the Python in the peers' virtual environment."""
-    return FOLDER / "bin" / "python"
 
 
 def is_installed() -> bool:
@@ -161,7 +134,7 @@ def install() -> None:
     if not reason:
         packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(FOLDER)}))
         (packages / "project.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        reason = error_of([str(python()), "-m", "pip", "install", *PINS])
+        reason = error_of([str(PYTHON), "-m", "pip", "install", *PINS])
     if reason:
         raise UserError(f"the peers could not be installed: {reason}")
     (FOLDER / "made_from.txt").write_text(_recipe())  # written last: without it the environment is incomplete

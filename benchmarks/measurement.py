@@ -61,8 +61,6 @@ def measure(command: Sequence[str], task: Any, seconds: float, gpu: bool = True)
         done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=limit)
     except subprocess.TimeoutExpired as error:
         raise FailedError(f"no answer in {error.timeout:.0f} s") from None
-    except OSError as error:
-        raise FailedError(f"{command[0]} cannot be started: {error.strerror}") from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         last = lines[-1].strip() if lines else f"ended with exit code {done.returncode}"

@@ -1,19 +1,15 @@
 """Times other projects at the same work, one function each: `PYTHON peers.py TASK` prints steps/s as JSON.
 
-TASK is JSON: the name of a peer and its `Work`. PYTHON is a Python with the peers installed. It may lack this
-project, so nothing of the project is imported here. The work is simple_dqn's: Nature's network on four
-screens of 84 x 84, one update of 32 samples every 4 steps, ε = 0.1, and a replay memory of 20,000.
+TASK is JSON: the name of a peer and its `Work`. PYTHON has the peers installed; this project's Python lacks
+them, so only the functions import them. The work is simple_dqn's: Nature's network on four screens of
+84 x 84, one update of 32 samples every 4 steps, ε = 0.1, and a replay memory of 20,000.
 """
 
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 FILL_STEPS = 2_000  # random steps before the first update
@@ -24,14 +20,7 @@ REPLAY_SIZE = 20_000
 EXPLORATION_RATE = 0.1
 TARGET_STEPS = 10_000
 LEARNING_RATE = 1e-4
-
-MARK = "SPS:"  # CleanRL prints a line that begins with this ...
-MARK_STEPS = 100  # ... every 100 steps of training
 UNLIMITED = 10**7  # steps; no measurement takes as many
-
-
-class PeerError(Exception):
-    """A peer cannot be measured; the message is one line that gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +30,6 @@ class Work:
     game: str  # this project's name for it: space_invaders
     games: int  # played in parallel
     seconds: float  # of training, after the warm-up
-    script: str = ""  # path of CleanRL's script
 
     @property
     def title(self) -> str:
@@ -146,93 +134,12 @@ def _tianshou_dqn(state_shape: tuple[int, ...], actions: Any) -> Any:
     )
 
 
-def cleanrl(work: Work) -> float:
-    """Measure the user's copy of CleanRL's dqn_atari.py, which plays one game.
-
-    Raises:
-        PeerError: It ended before the measurement did.
-    """
-    script = Path(work.script).resolve()
-    flags: dict[str, object] = {
-        "env-id": f"{work.title}NoFrameskip-v4", "total-timesteps": UNLIMITED, "learning-starts": FILL_STEPS,
-        "buffer-size": REPLAY_SIZE, "batch-size": BATCH_SIZE, "train-frequency": TRAIN_FREQUENCY,
-        "target-network-frequency": TARGET_STEPS, "learning-rate": LEARNING_RATE,
-        "start-e": EXPLORATION_RATE, "end-e": EXPLORATION_RATE,
-    }  # fmt: skip
-    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
-    # In a clone of CleanRL, cleanrl_utils is one folder up. The script writes into the current folder.
-    paths = [str(script.parents[1]), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(
-            [sys.executable, "-u", str(script), *words],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        try:
-            rate = rate_of_marks(process.stdout, work.seconds)
-        finally:
-            process.kill()
-        if rate is None:
-            errors.seek(0)
-            lines = [line for line in errors.read().splitlines() if line.strip()]
-            raise PeerError(lines[-1].strip() if lines else f"{script.name} ended without a message")
-    return rate
-
-
-def rate_of_marks(
-    lines: Iterable[str], seconds: float, clock: Callable[[], float] = time.perf_counter
-) -> float | None:
-    """Return the steps/s between two marks at least `seconds` apart, after the warm-up.
-
-    The rate that CleanRL prints is not used, because it is the mean since the start, random play included.
-
-    Args:
-        lines: The output of CleanRL, read while it runs.
-        seconds: Duration of the measurement.
-        clock: Wall time in seconds.
-
-    Returns:
-        Steps/s, or None if `lines` ended too early.
-    """
-    steps, start = 0, 0.0  # steps of training so far; time at the end of the warm-up
-    for line in lines:
-        if not line.startswith(MARK):
-            continue
-        steps += MARK_STEPS
-        now = clock()
-        if steps == WARM_UP_STEPS:
-            start = now
-        elif steps > WARM_UP_STEPS and now - start >= seconds:
-            return (steps - WARM_UP_STEPS) / (now - start)
-    return None
-
-
 PEERS = {
     "stable_baselines3": Peer("Stable-Baselines3", stable_baselines3, (1, 8)),
     "tianshou": Peer("Tianshou", tianshou, (1, 16)),
-    "cleanrl": Peer("CleanRL", cleanrl, (1,)),
 }
 
 
-def main(task: str) -> int:
-    """Run the measurement `task`, JSON, and return the exit code."""
-    name, work = json.loads(task)
-    try:
-        rate = PEERS[name].measure(Work(**work))
-    except (ImportError, PeerError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps({"rate": rate}))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    name, work = json.loads(sys.argv[1])
+    print(json.dumps({"rate": PEERS[name].measure(Work(**work))}))

@@ -3,7 +3,7 @@
     ./bench.sh training loop      shares of time in acting, emulation, sampling, updates ... of one game
     ./bench.sh training grid      workers x concurrent x synchronized, like fast-dqn's speed test
     ./bench.sh training hands_on  the speed-ups of Deep RL Hands-On, chapter 9, one by one
-    ./bench.sh training peers     comparison with Stable-Baselines3, Tianshou and CleanRL
+    ./bench.sh training peers     comparison with Stable-Baselines3 and Tianshou
     ./bench.sh training gpu       a GPU, with more games, processes and threads
     ./bench.sh training strong    the preset strong with --emulator warp, by the number of games
 
@@ -162,9 +162,6 @@ def parser() -> Parser:
     add = result.add_argument_group("peers").add_argument
     add("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
     add("--install", action="store_true", help="first install the others, in an environment of their own")
-    add("--python", help="a Python with the other projects (default: the environment made by --install)")
-    add("--cleanrl", metavar="FILE", help="a copy of CleanRL's cleanrl/dqn_atari.py")
-    add("--cleanrl_python", metavar="PYTHON", help="a Python that can run it (default: that of --python)")
     return result
 
 
@@ -189,7 +186,6 @@ def main(words: Sequence[str]) -> None:
     arguments = Namespace(**parser().parse(words))
     for datatype in arguments.datatypes:
         measurement.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
-    comparison.check(arguments)
     print(machine(), flush=True)
     TABLES[arguments.table](arguments)
 
