@@ -109,9 +109,9 @@ def main(words: Sequence[str]) -> None:
     """Measure and report for the command line, or raise UserError if a flag is not valid."""
     flags = parser().parse(words)
     frameworks = choose(flags["frameworks"])
-    if not 1 <= flags["threads"] <= usable_cores():
+    if flags["threads"] > usable_cores():
         raise UserError(
-            f"--threads {flags['threads']} is not possible: this machine has {usable_cores()} usable cores"
+            f"--threads {flags['threads']} exceeds the usable cores: give at most {usable_cores()}"
         )
     if flags["docs"]:
         report.check_markers(flags["docs"])

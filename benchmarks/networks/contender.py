@@ -6,11 +6,10 @@ import select
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from networks.catalogue import FRAMEWORKS, is_installed, python
+from networks.catalogue import is_installed, python
 from networks.interface import UnsupportedError
 
 ANSWER_SECONDS = 900  # time limit of a request: the first calls of torch.compile and tinygrad take minutes
@@ -22,11 +21,13 @@ class ContenderError(Exception):
 
 
 class Contender:
-    """A worker process that answers one request at a time."""
+    """A worker process that answers one request at a time.
+
+    Between requests it is stopped: the threads of some frameworks use the CPU even while they wait.
+    """
 
     def __init__(self, name: str, device: str, threads: int) -> None:
         """Start the worker, or raise ContenderError if the framework cannot run on this machine."""
-        self.name, self.device = name, device
         if not is_installed(name):
             raise ContenderError(f"not installed: ./bench.sh networks {name} --install")
         environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
@@ -36,18 +37,12 @@ class Contender:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=descriptor, env=environment)
         os.close(descriptor)
-        self._running = True
         try:
-            self.version: str = self._answer(time.monotonic() + ANSWER_SECONDS)["version"]
+            self.version: str = self._answer()["version"]
         except (ContenderError, UnsupportedError) as error:
             self.close()
             raise ContenderError(str(error)) from error
-        self._pause()
-
-    @property
-    def title(self) -> str:
-        """Return the name of the framework in tables."""
-        return FRAMEWORKS[self.name].title
+        self._process.send_signal(signal.SIGSTOP)
 
     def ask(self, order: dict[str, Any]) -> dict[str, Any]:
         """Send the request `order` to the worker, and return its answer.
@@ -56,27 +51,26 @@ class Contender:
             UnsupportedError: The framework cannot do this; other requests may still succeed.
             ContenderError: The worker has ended, or did not answer in time.
         """
-        self._resume()
+        self._process.send_signal(signal.SIGCONT)
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.flush()
-            return self._answer(time.monotonic() + ANSWER_SECONDS)
+            return self._answer()
         except BrokenPipeError:
             raise ContenderError(self._last_words()) from None
         finally:
-            self._pause()
+            self._process.send_signal(signal.SIGSTOP)
 
     def close(self) -> None:
-        """Stop the worker process."""
-        self._running = False
+        """End the worker process."""
         self._process.kill()
         self._process.wait()
         Path(self._errors).unlink()
 
-    def _answer(self, deadline: float) -> dict[str, Any]:
+    def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], deadline - time.monotonic())
+        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS)
         if not ready:
             raise ContenderError(f"no answer in {ANSWER_SECONDS} s")
         line = self._process.stdout.readline()
@@ -90,16 +84,6 @@ class Contender:
     def _last_words(self) -> str:
         """Return the last line that the worker wrote to standard error before it ended."""
         self._process.wait()
-        self._running = False
         text = Path(self._errors).read_text(errors="replace")
         lines = [line for line in text.splitlines() if line.strip()]
         return lines[-1].strip() if lines else f"ended with exit code {self._process.returncode}"
-
-    def _pause(self) -> None:
-        """Stop the worker: the threads of some frameworks use the CPU even while they wait."""
-        if self._running:
-            self._process.send_signal(signal.SIGSTOP)
-
-    def _resume(self) -> None:
-        if self._running:
-            self._process.send_signal(signal.SIGCONT)

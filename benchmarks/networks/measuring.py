@@ -67,7 +67,7 @@ def measure(contenders: dict[str, Contender], rows: dict[str, Row], plan: Plan) 
     """
     prove(contenders, rows, plan)
     for key, contender in contenders.items():
-        say(f"Warming up {contender.title}")
+        say(f"Warming up {rows[key].title}")
         for task, cell in rows[key].cells.items():
             if not cell.reason:
                 cell.warm_up = _ask(contender, rows[key], task, "warm_up", plan.warm_up).get("seconds", 0.0)
@@ -90,7 +90,7 @@ def prove(contenders: dict[str, Contender], rows: dict[str, Row], plan: Plan) ->
     say("Computing the reference results")
     expected = reference()
     for key, contender in contenders.items():
-        say(f"Checking the results of {contender.title}")
+        say(f"Checking the results of {rows[key].title}")
         outcomes = {
             datatype: _prove(contender, rows[key], datatype, expected)
             for datatype in dict.fromkeys(task.datatype for task in plan.tasks)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from networks.frameworks.plain_numpy import NumpyQNetwork
 from networks.interface import QNetwork, UnsupportedError
-from networks.layers import NumpyQNetwork
 from networks.work import draw_minibatch, draw_target, draw_weights
 
 UPDATES = 5

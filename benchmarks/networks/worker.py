@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, SupportsFloat, TypeAlias
 
 from networks.catalogue import FRAMEWORKS
@@ -75,13 +74,14 @@ class Worker:
 def call_of(network: QNetwork, task: Task) -> Call:
     """Return a function that runs `task` once, with the next batch on each call."""
     minibatches = itertools.cycle([draw_minibatch(task.batch, seed) for seed in range(POOL)])
-    if task.training:
-        return lambda: network.train(next(minibatches))
-    return lambda: nothing(network.predict(next(minibatches).prestates))
 
+    def update() -> SupportsFloat:
+        return network.train(next(minibatches))
 
-def nothing(_result: object) -> None:
-    """Discard a prediction, which is already on the host, so there is nothing to wait for."""
+    def predict() -> None:  # The prediction is on the host, so there is nothing to wait for.
+        network.predict(next(minibatches).prestates)
+
+    return update if task.training else predict
 
 
 def finish(loss: SupportsFloat | None) -> None:
@@ -103,10 +103,9 @@ def time_calls(call: Call, seconds: float) -> dict[str, float]:
 
 
 def open_framework(name: str, device: str, threads: int) -> Framework:
-    """Limit this process to `threads` cores, if the system allows it, and import framework `name`."""
+    """Limit this process to `threads` cores, except on macOS, and import framework `name`."""
     if hasattr(os, "sched_setaffinity"):
-        with suppress(OSError):
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     module, kind = FRAMEWORKS[name].place.split(":")
     framework: Framework = getattr(importlib.import_module(f"networks.frameworks.{module}"), kind)(
         device, threads

@@ -27,10 +27,10 @@ from networks import __main__ as command
 from networks import proof, report
 from networks.contender import Contender as Worker
 from networks.contender import ContenderError
+from networks.frameworks.plain_numpy import NumpyQNetwork
 from networks.frameworks.pytorch import PyTorchEager
 from networks.frameworks.simple_dqn import SimpleDqn
 from networks.interface import Framework, UnsupportedError
-from networks.layers import NumpyQNetwork
 from networks.measuring import Plan, Row
 from networks.measuring import measure as measure_all
 from networks.proof import Answers, difference, q_answers, reference

@@ -21,5 +21,5 @@ class PyTorchCompiled(PyTorchEager):
         super().__init__(device, threads)
         compiler = os.environ.get("CXX", "g++")
         if shutil.which(compiler) is None:
-            raise UnsupportedError(f"torch.compile needs a C++ compiler, and {compiler} was not found")
+            raise UnsupportedError(f"torch.compile needs a C++ compiler: install {compiler}")
         torch._dynamo.config.recompile_limit = MAX_PROGRAMS

@@ -105,15 +105,11 @@ class TinygradQNetwork:
         values = self._forward(self.weights, prestates).gather(1, actions.unsqueeze(1)).squeeze(1)
         differences = values - targets
         sizes = differences.abs()
-        return descend((sizes < 1).where(differences.square() / 2, sizes - 0.5).mean(), self._optimizer)
-
-
-def descend(loss: Any, optimizer: Any) -> Any:
-    """Make a step of `optimizer` on the gradient of `loss`, and return the loss."""
-    optimizer.zero_grad()
-    loss.backward()
-    Tensor.realize(loss, *optimizer.schedule_step())
-    return loss
+        loss = (sizes < 1).where(differences.square() / 2, sizes - 0.5).mean()
+        self._optimizer.zero_grad()
+        loss.backward()
+        Tensor.realize(loss, *self._optimizer.schedule_step())
+        return loss
 
 
 def jit_by_shape(function: Any) -> Any:
