@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 from simple_dqn.command_line import Parser
@@ -89,13 +89,6 @@ def machine() -> str:
     if information.exists():
         lines = information.read_text().splitlines()
         name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
-    versions = [f"{package} {_version(package)}" for package in PACKAGES]
+    versions = [f"{package} {version(package)}" for package in PACKAGES]
     python = f"Python {platform.python_version()}"
     return ", ".join([name, f"{usable_cores()} usable core(s)", python, *versions])
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -152,7 +152,7 @@ def rate(flags: Flags, seconds: float) -> Outcome:
                     break
     # Steps are counted by updates, because the concurrent actor plays ahead within a target period.
     steps = (agent.network.updates - updates) * config.agent.train_frequency
-    return {"rate": steps / profile.wall, "lines": profiler.lines()}
+    return {"rate": steps / profile.wall, "lines": profile.lines()}
 
 
 def time_to_reward(flags: Flags, reward: float, limit: float) -> Outcome:

@@ -38,6 +38,15 @@ class PhaseProfile:
             shares[thread] = measured | {SECTIONS[-1]: 1 - sum(measured.values())}
         return shares
 
+    def lines(self) -> list[str]:
+        """Return the shares as a table, below a line with the steps per second."""
+        rows = [("thread", *SECTIONS)]
+        for thread, shares in self.shares().items():
+            name = thread.lower().removesuffix("thread").removesuffix("_0")  # as in MainThread, actor_0
+            rows.append((name, *(f"{shares[one]:.1%}" if one in shares else "" for one in SECTIONS)))
+        rate = f"{self.steps} steps in {self.wall:.1f} s, {self.steps / self.wall:.0f} a second"
+        return [f"Where the time went: {rate}", *("".join(f"{word:>11}" for word in row) for row in rows)]
+
 
 class Profiler:
     """Measures phases, and the watched methods within them; at most one phase is open at a time."""
@@ -60,22 +69,9 @@ class Profiler:
 
     def watch(self, *parts: object) -> None:
         """Measure those of `METHODS` that `parts` have from now on; before others keep references to them."""
-        for part in {id(part): part for part in parts}.values():  # each once
+        for part in parts:
             for method in METHODS.keys() & set(dir(part)):
                 setattr(part, method, self._timed(getattr(part, method), METHODS[method]))
-
-    def lines(self) -> list[str]:
-        """Return the table of training, else of a test, else of random play; empty if there were no steps."""
-        phase = next((name for name in ("train", "test", "random") if self.phases[name].steps), "")
-        if not phase:
-            return []
-        profile, rows = self.phases[phase], [("thread", *SECTIONS)]
-        for thread, shares in profile.shares().items():
-            name = thread.lower().removesuffix("thread").removesuffix("_0")  # as in MainThread, actor_0
-            rows.append((name, *(f"{shares[one]:.1%}" if one in shares else "" for one in SECTIONS)))
-        rate = f"{profile.steps} steps in {profile.wall:.1f} s, {profile.steps / profile.wall:.0f} a second"
-        table = ("".join(f"{word:>11}" for word in row) for row in rows)
-        return [f"Where the time went: {phase}, {rate}", *table]
 
     def _timed(self, method: Callable[..., Any], section: str) -> Callable[..., Any]:
         """Return `method` with a clock around it."""
