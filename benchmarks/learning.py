@@ -24,14 +24,6 @@ HEADER = ["run", "minutes", "steps", "updates", "latest games"]
 
 
 @dataclass(frozen=True)
-class Goal:
-    """The score at which a game counts as solved."""
-
-    reward: float  # game points, a mean
-    games: int  # number of games in the mean
-
-
-@dataclass(frozen=True)
 class Progress:
     """The progress of a run at the end of an epoch."""
 
@@ -47,8 +39,8 @@ def after_each_epoch(run: RunData, games: int) -> list[Progress]:
     finished: list[tuple[float, float]] = []  # for each epoch, the number of games and their mean
     progress = []
     columns = [np.nan_to_num(run.columns[name][run.phases == "train"]).tolist() for name in COLUMNS]
-    for *latest, seconds, steps, updates in zip(*columns, strict=True):
-        finished.append((latest[0], latest[1]))
+    for number, score, seconds, steps, updates in zip(*columns, strict=True):
+        finished.append((number, score))
         count, points = 0.0, 0.0
         for played, mean in reversed(finished):
             if count >= games:
@@ -60,21 +52,22 @@ def after_each_epoch(run: RunData, games: int) -> list[Progress]:
     return progress
 
 
-def first(run: RunData, goal: Goal) -> Progress | None:
-    """Return the progress when `run` first reached `goal`, or None if it has not."""
-    return next((epoch for epoch in after_each_epoch(run, goal.games) if epoch.mean >= goal.reward), None)
+def first(progress: Sequence[Progress], reward: float) -> Progress | None:
+    """Return the first progress with a mean score of `reward`, or None if there is none."""
+    return next((epoch for epoch in progress if epoch.mean >= reward), None)
 
 
-def report(path: Path, goal: Goal) -> list[object]:
-    """Return the row of the table for the CSV `path`, or raise UserError if it is not that of a run."""
+def report(path: Path, reward: float, games: int) -> list[object]:
+    """Return the row of the table for the CSV `path`, or raise UserError if it is not that of a run.
+
+    The game counts as solved when `games` games have a mean score of `reward`.
+    """
     run = read_run(path, path.stem)
     run.check(COLUMNS, str(path))
-    solved = first(run, goal)
+    progress = after_each_epoch(run, games)
+    solved = first(progress, reward)
     if solved is None:
-        progress = after_each_epoch(run, goal.games)
-        best = (
-            f"best {max(epoch.mean for epoch in progress):.1f}" if progress else f"under {goal.games} games"
-        )
+        best = f"best {max(epoch.mean for epoch in progress):.1f}" if progress else f"under {games} games"
         return [path.stem, f"not in {run.columns['total_time'][-1] / 60:.1f} minutes: {best}"]
     return [
         path.stem, f"{solved.minutes:.1f}", f"{solved.steps:,}", f"{solved.updates:,}",
@@ -90,10 +83,9 @@ def main(words: Sequence[str]) -> None:
     add("--reward", type=float, default=18.0, help="mean score to reach (default: 18)")
     add("--last", type=positive(int), default=40, help="number of games in that mean (default: 40)")
     given = Namespace(**parser.parse(words))
-    goal = Goal(given.reward, given.last)
     print(machine())
-    rows = [report(path, goal) for path in given.runs]
-    print_table(f"Time until the mean of the last {goal.games} games is {goal.reward:g}", HEADER, rows)
+    rows = [report(path, given.reward, given.last) for path in given.runs]
+    print_table(f"Time until the mean of the last {given.last} games is {given.reward:g}", HEADER, rows)
 
 
 if __name__ == "__main__":

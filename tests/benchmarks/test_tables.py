@@ -167,9 +167,6 @@ def test_ratios_are_to_the_best_of_each_peer() -> None:
     ]
 
 
-GOAL = learning.Goal(reward=18, games=40)
-
-
 def run_of(folder: Path, *rows: str) -> RunData:
     """Return the run with `rows`: epoch, phase, number of games and their mean."""
     path = folder / "pong.csv"
@@ -184,16 +181,16 @@ def run_of(folder: Path, *rows: str) -> RunData:
 def test_the_mean_is_that_of_the_latest_epochs_with_enough_games(tmp_path: Path) -> None:
     rows = ["1,train,100,-21", "2,train,30,16", "2,test,30,20", "3,train,20,19", "4,train,20,20"]
     run = run_of(tmp_path, *rows)
-    stood = learning.after_each_epoch(run, GOAL.games)
-    assert [(one.games, one.mean) for one in stood] == [
+    progress = learning.after_each_epoch(run, 40)
+    assert [(one.games, one.mean) for one in progress] == [
         (100, -21),
         (130, pytest.approx((100 * -21 + 30 * 16) / 130)),
         (50, pytest.approx((30 * 16 + 20 * 19) / 50)),
         (40, 19.5),
     ]
-    assert learning.first(run, GOAL) == learning.Progress(4.0, 4000, 2000, 19.5, 40)
-    assert learning.first(run_of(tmp_path, *rows[:-1]), GOAL) is None
-    assert learning.after_each_epoch(run_of(tmp_path, "1,train,0,", "2,train,39,21"), GOAL.games) == []
+    assert learning.first(progress, 18) == learning.Progress(4.0, 4000, 2000, 19.5, 40)
+    assert learning.first(progress[:-1], 18) is None
+    assert learning.after_each_epoch(run_of(tmp_path, "1,train,0,", "2,train,39,21"), 40) == []
 
 
 def test_the_time_of_a_run_is_a_row(tmp_path: Path, capsys: Capsys) -> None:
