@@ -2,8 +2,8 @@
 
     ./bench.sh step_limit --trials 4000
 
-Each place plays one game after the other; length and score of a game are correlated. The rules differ in the
-games in progress at the limit: drop them all, count them all, or drop only the one in the last place, as
+Each worker plays one game after the other; length and score of a game are correlated. The rules differ in the
+games in progress at the limit: drop them all, count them all, or drop only the last worker's, as
 `ScoreBoard` does (its docstring has the derivation).
 """
 
@@ -17,7 +17,8 @@ from common import positive, print_table
 from numpy.typing import NDArray
 
 Games: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]  # lengths in steps, and scores
-Mask: TypeAlias = NDArray[np.bool_]  # [E, games of a place]
+Kind: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Games]  # draws games of a shape
+Mask: TypeAlias = NDArray[np.bool_]  # [E, games of a worker]
 RULES = ("drop all", "count all", "drop one")
 
 
@@ -40,41 +41,38 @@ def some_get_stuck(rng: np.random.Generator, shape: tuple[int, ...]) -> Games:
     return lengths, np.where(stuck, 5, lengths / 100)
 
 
-KINDS: tuple[Callable[[np.random.Generator, tuple[int, ...]], Games], ...] = (
-    longer_is_better,
-    shorter_is_better,
-    some_get_stuck,
-)
+KINDS: tuple[Kind, ...] = (longer_is_better, shorter_is_better, some_get_stuck)
 
 
-def counted(lengths: NDArray[np.float64], rounds: float) -> list[Mask]:
-    """Return the games that each of `RULES` counts, given `lengths` [E, games of a place] and the limit."""
+def counted(lengths: NDArray[np.float64], limit: float) -> list[Mask]:
+    """Return the games that each of `RULES` counts, for `lengths` [E, games of a worker].
+
+    `limit` is in steps of each worker.
+    """
     ends = lengths.cumsum(axis=1)
-    ended, begun = ends <= rounds, ends - lengths < rounds
-    one = begun.copy()
-    one[-1] = ended[-1]
-    return [ended, begun, one]
+    ended, begun = ends <= limit, ends - lengths < limit
+    drop_one = begun.copy()
+    drop_one[-1] = ended[-1]
+    return [ended, begun, drop_one]
 
 
-def measure(
-    kind: Callable[[np.random.Generator, tuple[int, ...]], Games], places: int, steps: int, trials: int
-) -> list[str]:
+def measure(kind: Kind, workers: int, steps: int, trials: int) -> list[str]:
     """Return a row of the table: bias of each rule's mean in percent, and relative length of a test."""
     rng = np.random.default_rng(0)
     expected = kind(rng, (4_000_000,))[1].mean()
-    rounds = steps / places
+    limit = steps / workers
     means: list[list[float]] = [[] for _ in RULES]
-    last_ends = []  # rounds of a test that drops one game
+    last_ends = []  # steps of each worker in a test that drops one game
     for _ in range(trials):
-        lengths, scores = kind(rng, (places, 8 + int(rounds / 100)))
-        rules = counted(lengths, rounds)
+        lengths, scores = kind(rng, (workers, 8 + int(limit / 100)))
+        rules = counted(lengths, limit)
         for rule, mask in zip(means, rules, strict=True):
             rule += [scores[mask].mean()] if mask.any() else []
-        last_ends.append(max(rounds, (lengths.cumsum(axis=1) * rules[-1]).max()))
+        last_ends.append(max(limit, (lengths.cumsum(axis=1) * rules[-1]).max()))
     off = [f"{100 * (np.mean(rule) / expected - 1):+.1f}" for rule in means]
     error = 100 * np.std(means[-1]) / trials**0.5 / expected
-    length = np.mean(last_ends) / rounds
-    return [kind.__name__, str(places), f"{steps:,}", *off, f"{error:.1f}", f"{length:.2f}"]
+    length = np.mean(last_ends) / limit
+    return [kind.__name__, str(workers), f"{steps:,}", *off, f"{error:.1f}", f"{length:.2f}"]
 
 
 def main(words: Sequence[str]) -> None:
@@ -84,11 +82,11 @@ def main(words: Sequence[str]) -> None:
     trials = int(parser.parse(words)["trials"])
     print_table(
         f"Bias of the mean score of a test, {trials} simulated tests per row",
-        ["games", "places", "steps", *(f"{rule}, %" for rule in RULES), "± %", "relative length"],
+        ["games", "workers", "steps", *(f"{rule}, %" for rule in RULES), "± %", "relative length"],
         [
-            measure(kind, places, steps, trials)
+            measure(kind, workers, steps, trials)
             for kind in KINDS
-            for places, steps in ((1, 125_000), (8, 125_000), (16, 125_000), (8, 20_000))
+            for workers, steps in ((1, 125_000), (8, 125_000), (16, 125_000), (8, 20_000))
         ],
     )
 
