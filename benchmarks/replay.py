@@ -100,15 +100,14 @@ class LoopSampler:
         return prestates, poststates
 
 
-def new_memory(replay_size: int, games: int, **settings: Any) -> ReplayMemory:
+def full_memory(replay_size: int, steps: list[Step], **settings: Any) -> ReplayMemory:
+    """Return a memory of `replay_size` transitions, filled with repetitions of `steps`."""
     config = MemoryConfig(replay_size=replay_size, history_length=HISTORY, **settings)
-    return ReplayMemory(config, games, SCREEN_SHAPE, 0.99, np.random.default_rng(0))
-
-
-def fill(memory: ReplayMemory, steps: list[Step], replay_size: int) -> None:
-    rows = replay_size // len(steps[0].screens)
-    for t in range(rows):
-        memory.add(steps[t % len(steps)])
+    games = len(steps[0].screens)
+    memory = ReplayMemory(config, games, SCREEN_SHAPE, 0.99, np.random.default_rng(0))
+    for step in itertools.islice(itertools.cycle(steps), replay_size // games):
+        memory.add(step)
+    return memory
 
 
 def microseconds(action: Callable[[], object], times: int) -> float:
@@ -137,8 +136,7 @@ def add(_: Namespace) -> None:
     rows = []
     for games in (1, 16):
         steps = random_steps(games)
-        memory = new_memory(SIZES[0], games)
-        fill(memory, steps, SIZES[0])
+        memory = full_memory(SIZES[0], steps)
         rows.append((games, f"{microseconds(each(steps, memory.add), 5000):.1f}"))
     print_table("Time to add a step (median)", ("games", "replay memory µs"), rows)
 
@@ -146,8 +144,7 @@ def add(_: Namespace) -> None:
 def sample_row(replay_size: int) -> tuple[str, ...]:
     """Return a row of figures for a full memory of `replay_size`."""
     resident = resident_bytes()
-    memory = new_memory(replay_size, games=1)
-    fill(memory, random_steps(1), replay_size)
+    memory = full_memory(replay_size, random_steps(1))
     resident = resident_bytes() - resident
     loop = LoopSampler(memory)
     times = [microseconds(partial(memory.sample, batch), 2000) for batch in BATCHES]
@@ -174,8 +171,7 @@ def compressed_row(steps: list[Step], compression: str, replay_size: int) -> tup
     """Return figures for a memory of `replay_size` that is filled with repetitions of `steps`."""
     ctypes.CDLL(None).malloc_trim(0)  # what an earlier memory freed would be reused, and not be counted
     resident = resident_bytes()
-    memory = new_memory(replay_size, 1, replay_compression=compression)
-    fill(memory, steps, replay_size)
+    memory = full_memory(replay_size, steps, replay_compression=compression)
     resident = resident_bytes() - resident
     stored = microseconds(each(steps, memory.add), 5000)
     samples = [f"{microseconds(partial(memory.sample, batch), 2000):.0f}" for batch in BATCHES]
