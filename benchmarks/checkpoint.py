@@ -35,11 +35,10 @@ class Timer:
     def wrap(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any, **named: Any) -> Any:
             start = time.perf_counter()
-            try:
-                return method(*arguments, **named)
-            finally:
-                self.seconds += time.perf_counter() - start
-                self.calls += 1
+            result = method(*arguments, **named)
+            self.seconds += time.perf_counter() - start
+            self.calls += 1
+            return result
 
         return timed
 

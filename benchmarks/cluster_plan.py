@@ -51,7 +51,7 @@ class Totals:
     ingest: float = 0.0  # seconds of storing trajectories and sending weights
     idle: float = 0.0  # seconds that all actors waited
     ages: float = 0.0  # updates between the weights that played a trajectory and its arrival
-    published: float = 0.0  # versions of the weights sent
+    published: int = 0  # versions of the weights sent
     trajectories: int = 0
 
     def row(self, plan: Plan, actors: int, end: float) -> list[str]:
@@ -106,9 +106,12 @@ def simulate(plan: Plan, actors: int, trajectories: int, rng: np.random.Generato
         storing, learning = plan.trajectory_steps / plan.ingest_rate, made * plan.update
         updates += made
         if updates - version >= plan.weights_every:
-            version, totals.published, storing = updates, totals.published + 1, storing + plan.publish
+            version = updates
+            totals.published += 1
+            storing += plan.publish
         clock += storing + learning
-        totals.ingest, totals.busy = totals.ingest + storing, totals.busy + learning
+        totals.ingest += storing
+        totals.busy += learning
         if not orders[actor]:
             totals.idle += clock - idle_since[actor]
             begin(actor, clock)

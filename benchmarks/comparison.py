@@ -13,10 +13,11 @@ from pathlib import Path
 import measurement
 from common import FailedError, print_table
 from measurement import Flags, measure, train
-from networks.catalogue import error_of, home
+from networks.catalogue import error_of
 from peers import PEERS, Work
 
 from simple_dqn.errors import UserError
+from simple_dqn.files import home
 
 MEASURE_PEER = Path(__file__).with_name("peers.py")
 PINS = ("stable-baselines3==2.9.2", "tianshou==2.0.1", "envpool==1.2.5")

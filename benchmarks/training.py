@@ -116,7 +116,7 @@ def gpu(arguments: Namespace) -> None:
     from simple_dqn.device import gpus  # PyTorch takes seconds to import
 
     if not (found := gpus()):
-        raise UserError("there is no GPU that PyTorch can use: this table compares one with the CPU")
+        raise UserError("this table compares a GPU with the CPU, but PyTorch can use none: see ./doctor.sh")
     rates = [train(arguments, {**GPU_FLAGS, **flags})["rate"] for _, flags in GPU_CASES]
     rows = [
         [name, f"{rate:.0f}", f"{rate / rates[0]:.1f}"]

@@ -13,13 +13,13 @@ import common
 from common import machine, positive, print_table
 
 from networks import report
-from networks.catalogue import FRAMEWORKS, home, install
+from networks.catalogue import FRAMEWORKS, install
 from networks.contender import Contender, ContenderError
 from networks.measuring import Plan, Row, measure, say
 from networks.work import QUICK_TASKS, TASKS
 from simple_dqn.command_line import Parser
 from simple_dqn.errors import UserError
-from simple_dqn.files import check_target
+from simple_dqn.files import check_target, home
 from simple_dqn.machine import usable_cores
 from simple_dqn.sweep.pool import visible_gpus
 

@@ -5,13 +5,14 @@ requirements cannot conflict. The environment holds a copy of the requirements i
 written last: without it the environment is incomplete.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from simple_dqn.files import home
 
 HERE = Path(__file__).parent
 
@@ -37,11 +38,6 @@ FRAMEWORKS = {
     "tinygrad": Entry("tinygrad", "tinygrad:Tinygrad", own_packages=True),
     "numpy": Entry("plain numpy", "plain_numpy:Numpy"),
 }
-
-
-def home() -> Path:
-    """Return the folder of the project."""
-    return Path(os.environ.get("SIMPLE_DQN_HOME", HERE.parents[1]))
 
 
 def requirements(name: str) -> Path:
