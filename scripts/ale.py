@@ -2,7 +2,7 @@
 
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -188,11 +188,7 @@ def start_of(game: str, whole: bool) -> Start:
 def run_in_ram(game: str, program: list[int]) -> ALEInterface:
     """Return ALE after a frame of `program` at $80 in place of the game's program."""
     ale = open_ale(game)
-    saved = Saved(ale.cloneState().serialize())
-    data = bytearray(saved.data)
-    struct.pack_into(f"<{len(program)}i", data, saved.offset("M6532") + 4, *program)
-    struct.pack_into("<i", data, saved.offset("M6502Low") + 20, 0x80)
-    ale.restoreState(ALEState(bytes(data)))
+    execute(ale, 0, program)
     ale.act(0)
     return ale
 
@@ -234,14 +230,14 @@ def settle(ale: ALEInterface, state: ALEState) -> None:
     ale.restoreState(state)
 
 
-def enter_loop(ale: ALEInterface, byte: int) -> None:
-    """Let `ale` execute `LOOP` in RAM, at `byte`, in place of the game's program: no frame changes RAM."""
+def execute(ale: ALEInterface, byte: int, program: Sequence[int] = LOOP) -> None:
+    """Let `ale` execute `program` in RAM, at `byte`, in place of the game's program."""
     saved = Saved(ale.cloneState().serialize())
     data, registers = bytearray(saved.data), saved.offset("M6502Low")
     struct.pack_into("<i", data, registers + 20, 0x80 + byte)
     struct.pack_into("<i", data, registers + 28, FALSE)  # the V flag
     ale.restoreState(ALEState(bytes(data)))
-    for at, value in enumerate(LOOP):
+    for at, value in enumerate(program):
         ale.setRAM(byte + at, value)
 
 
@@ -261,18 +257,18 @@ class Effects(NamedTuple):
     whole: Values
 
 
-class Trap:
+class Frozen:
     """A state of ALE in which no frame changes RAM."""
 
     def __init__(self, ale: ALEInterface, state: ALEState, loop: int) -> None:
         """Let `ale` execute `LOOP` at byte `loop`, from `state`."""
         self.ale, self._bytes = ale, range(loop, loop + len(LOOP))
         settle(ale, state)
-        enter_loop(ale, loop)
+        execute(ale, loop)
         self.ram = ale.getRAM().copy()
         for _ in range(2):
             ale.act(0)
-        self._held = ale.cloneState()
+        self._start = ale.cloneState()
         self.lives, self.over = ale.lives(), bool(ale.game_over())
 
     def has(self, byte: int) -> bool:
@@ -281,7 +277,7 @@ class Trap:
 
     def play(self, *frames: Mapping[int, int]) -> tuple[int, int, bool]:
         """Set some bytes in each frame; return the last frame's reward, lives and end."""
-        self.ale.restoreState(self._held)
+        self.ale.restoreState(self._start)
         reward = 0
         for changes in frames:
             for byte, value in changes.items():
@@ -293,7 +289,7 @@ class Trap:
     def survey(self, byte: int) -> tuple[bool, bool, Values]:
         """Set `byte` to each value, and back; return whether rewards and lives changed, and the ends."""
         pays, counts, over = False, False, np.zeros(256, np.bool_)
-        self.ale.restoreState(self._held)
+        self.ale.restoreState(self._start)
         for value in range(256):
             self.ale.setRAM(byte, value)
             pays |= self.ale.act(0) != 0
@@ -304,7 +300,7 @@ class Trap:
                 pays |= self.ale.act(0) != 0
                 counts |= bool(self.ale.game_over()) or self.ale.lives() != self.lives
             if self.ale.game_over():
-                self.ale.restoreState(self._held)
+                self.ale.restoreState(self._start)
         return pays, counts, over
 
     def effects(self, byte: int) -> Effects:

@@ -39,7 +39,7 @@ from scripts.ale import (
     LOOP,
     RESETS,
     Saved,
-    enter_loop,
+    execute,
     gray_levels,
     has_combs,
     open_ale,
@@ -53,8 +53,8 @@ HOME = Path(__file__).resolve().parents[1]
 TABLE = HOME / "docs" / "data" / "roms.csv"
 COLUMNS = ("ROM", "cartridge", "frames", "agent", "rules", "warp")
 AGENTS = {file.stem.rsplit("_", 1)[0]: file for file in (HOME / "snapshots" / "trained").glob("*.pkl")}
-TwinState: TypeAlias = tuple[ALEState, dict[str, NDArray[Any]], NDArray[np.int64]]
-Judgement: TypeAlias = tuple[int, int, int]  # reward, lives, 1 at the end of the game
+PairState: TypeAlias = tuple[ALEState, dict[str, NDArray[Any]], NDArray[np.int64]]
+Outcome: TypeAlias = tuple[int, int, int]  # reward, lives, 1 at the end of the game
 KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
 FRAMES, SEEDS, TRIAL = 10_000, (1, 2, 3), 1000
 # Of `inject`: states of random play, frames between two of an agent's, frames after a byte was set.
@@ -69,7 +69,7 @@ TRAINING: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Twins:
+class Pair:
     """A game in both emulators."""
 
     def __init__(self, game: str, start: Start) -> None:
@@ -89,14 +89,14 @@ class Twins:
         self.start.begin(self.console, 0, next(self._timers), first)
         self._controllers = Controllers(self.console, self.start.controller)
 
-    def act(self, action: int) -> Judgement:
+    def act(self, action: int) -> Outcome:
         """Play a frame in both; return ALE's reward, lives and end."""
         reward = self.ale.act(action)
         self._controllers.hold(np.array([action]), np.ones(1, np.bool_))
         self.console.execute()
         return int(reward), self.ale.lives(), int(self.ale.game_over())
 
-    def judged(self) -> Judgement:
+    def outcome(self) -> Outcome:
         """Return our reward, lives and end of the last frame."""
         reward, lives, over = self.console.game[0, [GAME.REWARD, GAME.LIVES, GAME.OVER]].tolist()
         return reward, lives, over
@@ -117,31 +117,26 @@ class Twins:
         self.ale.setRAM(byte, value)
         self.console.ram[0, byte] = value
 
-    def get_state(self) -> TwinState:
+    def get_state(self) -> PairState:
         """Return the state of both, between two whole frames."""
         return self.ale.cloneState(), self.console.get_state(), self._controllers.turned.copy()
 
-    def set_state(self, state: TwinState) -> None:
+    def set_state(self, state: PairState) -> None:
         """Continue from what `get_state` returned."""
         settle(self.ale, state[0])
         for name, values in state[1].items():
             getattr(self.console, name)[...] = values
         self._controllers.turned[:] = state[2]
 
-    def trap(self, byte: int) -> None:
+    def run_loop(self, byte: int) -> None:
         """Let both execute `LOOP` in RAM, at `byte`, in place of the game's program: no frame changes RAM."""
-        enter_loop(self.ale, byte)
+        execute(self.ale, byte)
         self.console.cpu[0, CPU.PC] = 0x80 + byte
         self.console.cpu[0, CPU.P] &= 0xBF
         self.console.ram[0, byte : byte + len(LOOP)] = LOOP
 
-    def see(self) -> tuple[Judgement, Judgement]:
-        """Play a frame of the loop; return what ALE and we make of RAM."""
-        self.console.execute()
-        return (int(self.ale.act(0)), self.ale.lives(), int(self.ale.game_over())), self.judged()
 
-
-def places(read: Set[int]) -> list[int]:
+def loop_positions(read: Set[int]) -> list[int]:
     """Return the bytes at which `LOOP` overwrites none of those that rules read."""
     return [at for at in range(129 - len(LOOP)) if not read & set(range(at, at + len(LOOP)))]
 
@@ -159,82 +154,84 @@ def edges(rules: Rules) -> dict[int, list[int]]:
     return found
 
 
-def misread(twins: Twins, bytes_: Iterable[int], read: Set[int]) -> str | None:
-    """Set one byte after the other to each value; return the first frame that we judge otherwise than ALE."""
-    loops, keep = places(read), twins.get_state()
+def mismatch_by_value(pair: Pair, bytes_: Iterable[int], read: Set[int]) -> str | None:
+    """Set one byte after the other to each value; return the first frame whose outcome is not ALE's."""
+    loops, keep = loop_positions(read), pair.get_state()
     for byte in bytes_:
         away = [at for at in (loops[0], loops[-1]) if byte not in range(at, at + len(LOOP))]
-        twins.set_state(keep)
-        twins.trap(away[0])
-        trapped = twins.get_state()
+        pair.set_state(keep)
+        pair.run_loop(away[0])
+        looping = pair.get_state()
         for value in range(256):
-            twins.set_ram(byte, value)
-            theirs, ours = twins.see()
+            pair.set_ram(byte, value)
+            theirs, ours = pair.act(0), pair.outcome()
             if theirs != ours:
                 return f"RAM {byte} = {value}: {theirs} in place of {ours}"
             if theirs[2]:
-                twins.set_state(trapped)
-    twins.set_state(keep)
+                pair.set_state(looping)
+    pair.set_state(keep)
     return None
 
 
-def misjudged(twins: Twins, rules: Rules, random: np.random.Generator, frames: int) -> str | None:
-    """Set bytes at random in every frame; return the first frame that we judge otherwise than ALE."""
-    values, keep = edges(rules), twins.get_state()
+def mismatch_at_random(pair: Pair, rules: Rules, random: np.random.Generator, frames: int) -> str | None:
+    """Set bytes at random in every frame; return the first frame whose outcome is not ALE's."""
+    values, keep = edges(rules), pair.get_state()
     bytes_ = sorted(values)
-    loop = int(random.choice(np.array(places(set(bytes_)))))
-    twins.trap(loop)
-    trapped = twins.get_state()
+    loop = int(random.choice(np.array(loop_positions(set(bytes_)))))
+    pair.run_loop(loop)
+    looping = pair.get_state()
     for number in range(frames):
-        if number % 25 == 0 or twins.ale.game_over():
-            twins.set_state(trapped)
+        if number % 25 == 0 or pair.ale.game_over():
+            pair.set_state(looping)
         if number % 100 == 99:  # a RAM that no game has
             for byte in set(range(128)) - set(range(loop, loop + len(LOOP))):
-                twins.set_ram(byte, int(random.integers(256)))
+                pair.set_ram(byte, int(random.integers(256)))
         for byte in random.choice(bytes_, random.integers(1, 4)).tolist():
-            old = int(twins.console.ram[0, byte])
+            old = int(pair.console.ram[0, byte])
             choices = [int(random.integers(256)), (old - 1) & 0xFF, (old + 1) & 0xFF, *values[byte]]
-            twins.set_ram(byte, int(random.choice(choices)))
-        theirs, ours = twins.see()
+            pair.set_ram(byte, int(random.choice(choices)))
+        theirs, ours = pair.act(0), pair.outcome()
         if theirs != ours:
-            ram = {byte: int(twins.console.ram[0, byte]) for byte in bytes_}
+            ram = {byte: int(pair.console.ram[0, byte]) for byte in bytes_}
             return f"RAM {ram}: {theirs} in place of {ours}"
-    twins.set_state(keep)
+    pair.set_state(keep)
     return None
 
 
-def misplayed(twins: Twins, rules: Rules, random: np.random.Generator, values: int) -> tuple[int, str | None]:
+def mismatch_in_play(
+    pair: Pair, rules: Rules, random: np.random.Generator, values: int
+) -> tuple[int, str | None]:
     """Set each byte that rules read to some random values, and play on for some frames.
 
     Returns:
-        The number of trials in which the program itself went on otherwise than in ALE, and the first frame
-        that was equal, but that we judge otherwise than ALE.
+        The number of trials that diverged (RAM was no longer ALE's), and the first frame whose RAM is ALE's
+        and whose outcome is not.
     """
-    keep, parted = twins.get_state(), 0
+    keep, diverged = pair.get_state(), 0
     for byte in sorted(edges(rules)):
         for value in random.choice(256, values, replace=False).tolist():
-            twins.set_state(keep)
-            twins.set_ram(byte, value)
+            pair.set_state(keep)
+            pair.set_ram(byte, value)
             for frame in range(FOLLOWED):
-                theirs = twins.act(int(random.choice(twins.start.actions)))
-                if (twins.console.ram[0, :128] != twins.ale.getRAM()).any():
-                    parted += 1
+                theirs = pair.act(int(random.choice(pair.start.actions)))
+                if (pair.console.ram[0, :128] != pair.ale.getRAM()).any():
+                    diverged += 1
                     break
-                if theirs != twins.judged():
-                    text = f"{frame} frames after RAM {byte} = {value}: {theirs} in place of {twins.judged()}"
-                    return parted, text
+                if theirs != pair.outcome():
+                    text = f"{frame} frames after RAM {byte} = {value}: {theirs} in place of {pair.outcome()}"
+                    return diverged, text
                 if theirs[2]:
                     break
-    twins.set_state(keep)
-    return parted, None
+    pair.set_state(keep)
+    return diverged, None
 
 
-def play(twins: Twins, random: np.random.Generator, frames: int, agent: "Agent | None" = None) -> None:
+def play(pair: Pair, random: np.random.Generator, frames: int, agent: "Agent | None" = None) -> None:
     """Play random actions, or the agent's, and new games when one ends."""
     for _ in range(frames):
-        action = agent.choose(twins.ale) if agent else int(random.choice(twins.start.actions))
-        if twins.act(action)[2]:
-            twins.restart()
+        action = agent.choose(pair.ale) if agent else int(random.choice(pair.start.actions))
+        if pair.act(action)[2]:
+            pair.restart()
 
 
 class Agent:
@@ -279,75 +276,69 @@ def extremes(rules: Rules) -> dict[str, dict[int, int]]:
     return {name: ram for name, ram in found.items() if ram}
 
 
-def scenes(game: str, twins: Twins, rules: Rules) -> Iterator[str]:
+def prepared_states(game: str, pair: Pair, rules: Rules) -> Iterator[str]:
     """Bring a game into one state after the other: of random play, set by hand, and of a trained agent.
 
     Yields:
-        The name of the state; "" if the bytes set by hand made the program itself go on otherwise.
+        The name of the state; "" if the game diverged after bytes were set by hand.
     """
     for number in range(STATES):
         random = np.random.default_rng(number)
-        play(twins, random, 1 if number == 0 else int(random.integers(100, 1000)))
-        assert not twins.difference(), number
+        play(pair, random, 1 if number == 0 else int(random.integers(100, 1000)))
+        assert not pair.difference(), number
         yield f"state {number}"
     for (name, ram), frames in product(extremes(rules).items(), (1, 60, 600)):
-        keep = twins.get_state()
+        keep = pair.get_state()
         for byte, value in ram.items():
-            twins.set_ram(byte, value)
-        play(twins, random, frames)
-        same = not twins.difference()
+            pair.set_ram(byte, value)
+        play(pair, random, frames)
+        same = not pair.difference()
         yield f"{name}, {frames} frames later" if same else ""
-        twins.set_state(keep)
+        pair.set_state(keep)
     if game in AGENTS:
         agent = Agent(game, 0)
         for number in range(FRAMES // PART):
-            play(twins, random, PART, agent)
+            play(pair, random, PART, agent)
             yield f"{(number + 1) * PART} frames of the agent"
 
 
 def inject(names: list[str]) -> None:
     """Compare the rules of each game with ALE by setting bytes of RAM, in several states."""
     for game in names or sorted(RULES):
-        twins, rules = Twins(game, starts.find(game)), RULES[game]
-        found, compared, parted = None, 0, 0
-        for number, scene in enumerate(filter(None, scenes(game, twins, rules))):
+        pair, rules = Pair(game, starts.find(game)), RULES[game]
+        found, compared, diverged = None, 0, 0
+        for number, scene in enumerate(filter(None, prepared_states(game, pair, rules))):
             random = np.random.default_rng(number)
             every = range(128) if number == STATES - 1 else sorted(edges(rules))
-            found = misread(twins, every, set(edges(rules))) or misjudged(twins, rules, random, 1000)
+            found = mismatch_by_value(pair, every, set(edges(rules)))
+            found = found or mismatch_at_random(pair, rules, random, 1000)
             if not found:
-                more, found = misplayed(twins, rules, random, 32)
-                parted += more
+                more, found = mismatch_in_play(pair, rules, random, 32)
+                diverged += more
             if found:
                 found = f"{scene}, {found}"
                 break
             compared += 1
-        outcome = found or f"{compared} states" + (f"; {parted} trials went on otherwise" if parted else "")
+        outcome = found or f"{compared} states" + (f"; {diverged} trials diverged" if diverged else "")
         note(game, rules=outcome)
         print(f"{game}: {outcome}", flush=True)
 
 
 def differences(game: str, start: Start, frames: int, seed: int, agent: Agent | None = None) -> str | None:
     """Play random actions, or the agent's, in both emulators; return the first difference, or None."""
-    twins, random = Twins(game, start), np.random.default_rng(seed)
-    actions = [action.value for action in twins.ale.getMinimalActionSet()]
+    pair, random = Pair(game, start), np.random.default_rng(seed)
+    actions = [action.value for action in pair.ale.getMinimalActionSet()]
     for frame in range(frames):
-        if twins.ale.game_over():
+        if pair.ale.game_over():
             if game not in RULES:
                 return None  # the state of its restart is unknown
-            twins.restart()
-        judgement = twins.act(agent.choose(twins.ale) if agent else int(random.choice(actions)))
-        if game in RULES and judgement != twins.judged():
-            return f"frame {frame}, {judgement} in place of {twins.judged()}"
-        if found := twins.difference():
+            pair.restart()
+        outcome = pair.act(agent.choose(pair.ale) if agent else int(random.choice(actions)))
+        if game in RULES and outcome != pair.outcome():
+            return f"frame {frame}, {outcome} in place of {pair.outcome()}"
+        if found := pair.difference():
             return f"frame {frame}, {found}"
     return None
-
-
-def known_roms(names: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each game of ale-py, or of `names`, that ALE supports, with the kind of its cartridge."""
-    for game in names or sorted(get_all_rom_ids()):
-        if ALEInterface.isSupportedROM(Path(str(get_rom_path(game)))):
-            yield game, Saved(open_ale(game).cloneState().serialize()).cartridge()[0]
 
 
 def best_start(game: str, whole: bool = True) -> Start:
@@ -365,7 +356,10 @@ def best_start(game: str, whole: bool = True) -> Start:
 
 
 def make(names: list[str]) -> None:
-    """Write `starts.json`; with names, only the starts of these games are replaced."""
+    """Write `starts.json`; with names, only the starts of these games are replaced.
+
+    It is written twice, because `best_start` reads gray levels and timers from it.
+    """
     found = {game: starts.find(game) for game in RULES if names and game not in names}
     starts.save(gray_levels(), twister(), found)
     found |= {game: best_start(game, game not in RESETS) for game in names or RULES}
@@ -387,8 +381,10 @@ def note(game: str, **cells: str) -> None:
 
 def check(names: list[str]) -> None:
     """Print how well each game matches, and write it into the table."""
-    for game, kind in known_roms(names):
-        found = "not emulated"
+    for game in names or sorted(get_all_rom_ids()):
+        if not ALEInterface.isSupportedROM(Path(str(get_rom_path(game)))):
+            continue
+        kind, found = Saved(open_ale(game).cloneState().serialize()).cartridge()[0], "not emulated"
         if kind in KINDS:
             offered = game in RULES
             start = starts.find(game) if offered else best_start(game, whole=False)

@@ -25,7 +25,7 @@ from ale_py import ALEInterface
 from numpy.typing import NDArray
 
 from atari2600.rules import BEFORE, NO_RULES, RULES, Check, Condition, Rules, Term
-from scripts.ale import Effects, Numbers, Trap, Values, open_ale
+from scripts.ale import Effects, Frozen, Numbers, Values, open_ale
 
 STATES, ENDS = 20, 4  # of each game
 TABLES = 3  # states in which a byte is set from each value to each other one
@@ -36,8 +36,8 @@ MASKS = (0xFF, 0x0F, 0xF0, 0x7F, 0x3F, 0x1F, 0x07, 0x03, 0x01, 0xF8, 0xE0, 0xC0,
 UNNAMED = ("score", "byte", "factor", "equals")  # the fields that `rules.py` gives by their places
 
 
-def random_play(game: str, seed: int, frames: int, to_end: bool = False) -> ALEInterface | None:
-    """Return ALE after `frames` frames of random play, or at the first end; None: there was none."""
+def random_play(game: str, seed: int, frames: int, to_end: bool = False) -> ALEInterface:
+    """Return ALE after `frames` frames of random play; with `to_end`, at the first end before."""
     ale, random = open_ale(game), np.random.default_rng(seed)
     actions, action = [one.value for one in ale.getMinimalActionSet()], 0
     for frame in range(frames):
@@ -46,9 +46,9 @@ def random_play(game: str, seed: int, frames: int, to_end: bool = False) -> ALEI
         ale.act(action)
         if ale.game_over():
             if to_end:
-                return ale
+                break
             ale.reset_game()
-    return None if to_end else ale
+    return ale
 
 
 def units(byte: int) -> Iterator[Term]:
@@ -96,7 +96,7 @@ def term_of(byte: int, numbers: Numbers, used: Values) -> list[Term] | None:
     return None
 
 
-def paid(points: Numbers, rules: Rules) -> Numbers:
+def rewards_between(points: Numbers, rules: Rules) -> Numbers:
     """Return the rewards, [N, N], from each of `points` [N] to each other, within the bounds of `rules`."""
     steps = points[None] - points[:, None]
     return np.clip(np.where(steps < 0, steps + rules.wraps, steps), rules.least, rules.most)
@@ -109,7 +109,7 @@ def points_of(byte: int, rewards: Numbers, used: Values, rules: Rules) -> Number
     if rules.least != NO_RULES.least and rules.most != NO_RULES.most:  # rewards show an order alone
         rows = (unit.values()[used] for unit in units(byte))
     for row in rows:
-        if (paid(row, rules) == seen).all():
+        if (rewards_between(row, rules) == seen).all():
             points[used] = row
             return points
     return None
@@ -149,18 +149,18 @@ def check_of(byte: int, values: Values) -> Check | None:
     return next((check for check in candidates if ((check.values() == 0) == values).all()), None)
 
 
-def end_of(trap: Trap, ended: NDArray[np.uint8]) -> Condition | str | None:
-    """Return the checks that hold in RAM `ended` and not in `trap`; None: the loop hides a byte of theirs."""
+def end_of(frozen: Frozen, ended: NDArray[np.uint8]) -> Condition | str | None:
+    """Return the checks that hold in RAM `ended` and not in `frozen`; None: the loop hides a byte."""
     needed = {byte: int(value) for byte, value in enumerate(ended)}
-    if trap.over or not trap.play(needed)[2]:
+    if frozen.over or not frozen.play(needed)[2]:
         return None
     for byte in range(128):
         without = {other: value for other, value in needed.items() if other != byte}
-        if trap.play(without)[2]:
+        if frozen.play(without)[2]:
             needed = without
     checks = []
     for byte in needed:
-        values = np.array([trap.play(needed | {byte: value})[2] for value in range(256)])
+        values = np.array([frozen.play(needed | {byte: value})[2] for value in range(256)])
         check = check_of(byte, values)
         if check is None:
             return f"the end needs {needed}, and byte {byte} one of {np.flatnonzero(values).tolist()}"
@@ -176,10 +176,10 @@ class Findings:
         self.game = game
         self.notes: list[str] = []
         self.rules = replace(NO_RULES, first_lives=open_ale(game).lives())
-        self._paying: dict[int, list[Trap]] = {}  # by byte, the states in which it changes the score
-        self._counting: dict[int, list[Trap]] = {}
+        self._paying: dict[int, list[Frozen]] = {}  # by byte, the states in which it changes the score
+        self._counting: dict[int, list[Frozen]] = {}
         self._ending: dict[int, list[Values]] = {}
-        self._whole: list[Trap] = []
+        self._whole: list[Frozen] = []
         self._survey()
         self._find_score()
         self._find_lives()
@@ -194,25 +194,24 @@ class Findings:
     def _survey(self) -> None:
         for number in range(STATES):
             ale = random_play(self.game, number, 1 if number == 0 else 50 + 97 * number)
-            assert ale
             state = ale.cloneState()
             for loop in LOOPS[:: 2 if number else 1]:
-                trap = Trap(ale, state, loop)
-                if trap.over:
+                frozen = Frozen(ale, state, loop)
+                if frozen.over:
                     continue
-                self._whole.append(trap)
-                for byte in filter(trap.has, range(128)):
-                    pays, counts, over = trap.survey(byte)
+                self._whole.append(frozen)
+                for byte in filter(frozen.has, range(128)):
+                    pays, counts, over = frozen.survey(byte)
                     self._ending.setdefault(byte, []).append(over)
                     if pays:
-                        self._paying.setdefault(byte, []).append(trap)
+                        self._paying.setdefault(byte, []).append(frozen)
                     if counts:
-                        self._counting.setdefault(byte, []).append(trap)
+                        self._counting.setdefault(byte, []).append(frozen)
 
     def _find_score(self) -> None:
         tables = {
-            byte: [(trap, trap.effects(byte)) for trap in spread(traps)]
-            for byte, traps in self._paying.items()
+            byte: [(frozen, frozen.effects(byte)) for frozen in spread(states)]
+            for byte, states in self._paying.items()
         }
         silent = {byte: self._silent(byte, tables) for byte in tables}
         used = {byte: each[0][1].whole & ~silent[byte] for byte, each in tables.items()}
@@ -230,23 +229,23 @@ class Findings:
                 self.note(f"byte {byte}, score: {seen[0, ::16].tolist()}, by 16")
         for byte in (byte for byte in score if silent[byte].any()):
             if check := check_of(byte, silent[byte]):
-                trap, effects = tables[byte][0]
+                frozen, effects = tables[byte][0]
                 old, new = int(np.argmax(silent[byte])), int(np.argmax(used[byte]))
-                rest = sum(value_of(score[other], int(trap.ram[other])) for other in score if other != byte)
+                rest = sum(value_of(score[other], int(frozen.ram[other])) for other in score if other != byte)
                 plus = int(effects.rewards[old, new]) - rest - value_of(score[byte], new)
                 score[byte][-1] = replace(score[byte][-1], plus=plus)
                 self.rules = replace(self.rules, no_score=(check,))
         self.rules = replace(self.rules, score=tuple(chain(*score.values())))
 
-    def _silent(self, byte: int, tables: Mapping[int, list[tuple[Trap, Effects]]]) -> Values:
+    def _silent(self, byte: int, tables: Mapping[int, list[tuple[Frozen, Effects]]]) -> Values:
         """Return the values of a byte with which another byte changes the score no more."""
         silent = np.zeros(256, np.bool_)
-        for other, ((trap, effects), *_) in tables.items():
-            if other == byte or not trap.has(byte):
+        for other, ((frozen, effects), *_) in tables.items():
+            if other == byte or not frozen.has(byte):
                 continue
             old, new = np.unravel_index(np.argmax(np.abs(effects.rewards)), (256, 256))
             for value in range(256):
-                reward, _, over = trap.play({other: int(old), byte: value}, {other: int(new)})
+                reward, _, over = frozen.play({other: int(old), byte: value}, {other: int(new)})
                 silent[value] |= not over and reward == 0
             break
         return silent if not silent.all() else np.zeros(256, np.bool_)
@@ -254,11 +253,11 @@ class Findings:
     def _find_lives(self) -> None:
         lives: dict[int, list[Term]] = {}
         unknown: list[int] = []
-        for byte, traps in self._counting.items():
-            for trap in spread(traps):
-                effects = trap.effects(byte)
+        for byte, states in self._counting.items():
+            for frozen in spread(states):
+                effects = frozen.effects(byte)
                 self._find_pairs(byte, effects)
-                terms = self._lives_of(byte, trap, effects)
+                terms = self._lives_of(byte, frozen, effects)
                 if terms is None:
                     unknown.append(byte)
                 elif terms:
@@ -269,24 +268,24 @@ class Findings:
                 self.note(f"byte {byte} changes the lives in another way")
         terms = list(chain(*lives.values()))
         if terms and not self.rules.counts_down:
-            held = max(self._whole, key=lambda trap: sum(trap.has(term.byte) for term in terms))
+            held = max(self._whole, key=lambda frozen: sum(frozen.has(term.byte) for term in terms))
             rest = held.lives - sum(int(term.values()[held.ram[term.byte]]) for term in terms)
             terms[-1] = replace(terms[-1], plus=rest)
         self.rules = replace(self.rules, lives=tuple(terms))
 
-    def _lives_of(self, byte: int, trap: Trap, effects: Effects) -> list[Term] | None:
+    def _lives_of(self, byte: int, frozen: Frozen, effects: Effects) -> list[Term] | None:
         """Return the terms of a byte, [] if there are none; sets the rules that say how they count."""
         known = effects.whole[:, None] & ~effects.over
         used = np.asarray(known.any(axis=0))
         if (effects.lives == effects.before[:, None])[known].all():
             return []
-        after = np.array([usual(effects.lives[known[:, new], new]) for new in range(256)])
+        after = np.array([most_frequent(effects.lives[known[:, new], new]) for new in range(256)])
         kept = np.where(after == effects.before[:, None] - 1, effects.before[:, None], after)
         if (effects.lives == after)[known].all():
             return term_of(byte, after, used)
         if (effects.lives == kept)[known].all():
             old, new = (int(found[0]) for found in np.nonzero((kept != after) & known))
-            self._find_gate(trap, {byte: old}, {byte: new}, int(after[new]))
+            self._find_gate(frozen, {byte: old}, {byte: new}, int(after[new]))
             return term_of(byte, after, used)
         fallen = effects.before[:, None] - effects.lives
         for unit in units(byte):
@@ -296,12 +295,12 @@ class Findings:
                 return [unit]
         return None
 
-    def _find_gate(self, trap: Trap, old: Mapping[int, int], new: Mapping[int, int], lives: int) -> None:
+    def _find_gate(self, frozen: Frozen, old: Mapping[int, int], new: Mapping[int, int], lives: int) -> None:
         """Find the byte that lets the loss of a life count."""
-        for byte in filter(trap.has, range(128)):
+        for byte in filter(frozen.has, range(128)):
             if byte in new:
                 continue
-            free = np.array([trap.play(old, {**new, byte: value})[1] == lives for value in range(256)])
+            free = np.array([frozen.play(old, {**new, byte: value})[1] == lives for value in range(256)])
             if free.any() and (check := check_of(byte, ~free)):
                 self.rules = replace(self.rules, life_kept=(check,))
 
@@ -319,12 +318,11 @@ class Findings:
     def _find_ends(self) -> None:
         for seed in range(ENDS):
             ale = random_play(self.game, 1000 + seed, LONGEST, to_end=True)
-            if ale is None:
+            if not ale.game_over():
                 self.note("random play has no end")
                 break
-            ended, state = ale.getRAM().copy(), random_play(self.game, seed, 300 + 50 * seed)
-            assert state
-            found = [end_of(Trap(state, state.cloneState(), loop), ended) for loop in LOOPS]
+            ended, before = ale.getRAM().copy(), random_play(self.game, seed, 300 + 50 * seed)
+            found = [end_of(Frozen(before, before.cloneState(), loop), ended) for loop in LOOPS]
             kept = [one for one in found if isinstance(one, tuple)]
             for text in found:
                 if isinstance(text, str):
@@ -346,13 +344,13 @@ class Findings:
 
     def _find_last_reward(self) -> None:
         """Find whether the frame that ends the game pays."""
-        for condition, (byte, traps) in product(self.rules.ends, self._paying.items()):
+        for condition, (byte, states) in product(self.rules.ends, self._paying.items()):
             ending = {check.byte: int(np.argmin(check.values())) for check in condition}
-            trap = next((trap for trap in traps if all(map(trap.has, ending))), None)
-            if trap is None or byte in ending or any(other >= BEFORE for other in ending):
+            frozen = next((frozen for frozen in states if all(map(frozen.has, ending))), None)
+            if frozen is None or byte in ending or any(other >= BEFORE for other in ending):
                 continue
-            paying = [value for value in range(256) if trap.play({byte: value})[0]]
-            lasts = [trap.play({byte: value, **ending}) for value in paying]
+            paying = [value for value in range(256) if frozen.play({byte: value})[0]]
+            lasts = [frozen.play({byte: value, **ending}) for value in paying]
             if any(over for _, _, over in lasts):
                 self.rules = replace(self.rules, pays_last=any(reward for reward, _, _ in lasts))
                 return
@@ -361,17 +359,17 @@ class Findings:
         """The row of the table, after the notes."""
         lines = [f"    # {note}" for note in self.notes]
         if self.game in RULES:
-            fields_ = differing(self.rules, RULES[self.game])
-            lines.append(f"    # as in rules.py{', but for: ' if fields_ else ''}{', '.join(fields_)}")
+            names = differing(self.rules, RULES[self.game])
+            lines.append(f"    # as in rules.py{', but for: ' if names else ''}{', '.join(names)}")
         return "\n".join([*lines, f'    "{self.game}": {as_python(self.rules)},'])
 
 
-def spread(traps: list[Trap]) -> list[Trap]:
+def spread(states: list[Frozen]) -> list[Frozen]:
     """Return some of the states, from the first to the last."""
-    return [traps[at] for at in sorted({round(at) for at in np.linspace(0, len(traps) - 1, TABLES)})]
+    return [states[at] for at in sorted({round(at) for at in np.linspace(0, len(states) - 1, TABLES)})]
 
 
-def usual(numbers: Numbers) -> int:
+def most_frequent(numbers: Numbers) -> int:
     """Return the number that occurs most often, 0 if there is none."""
     found, counts = np.unique(numbers, return_counts=True)
     return int(found[np.argmax(counts)]) if len(found) else 0

@@ -1,6 +1,7 @@
 """Each game that is offered is equal to ALE, on a GPU too; `scripts/emulator.py` compares more frames."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,11 +24,20 @@ from atari2600.games import Games, Settings
 from atari2600.machine import GAME, RAM_BYTES, TIA
 from atari2600.rules import RULES
 from atari2600.screens import Screens
-from scripts import probe_rules
+from scripts import emulator, probe_rules
 from scripts.ale import RESETS, open_ale, run_in_ram, state_of
-from scripts.emulator import Twins, edges, misjudged, misplayed, misread, places, play
+from scripts.emulator import (
+    Pair,
+    edges,
+    loop_positions,
+    mismatch_at_random,
+    mismatch_by_value,
+    mismatch_in_play,
+    play,
+)
+from scripts.tables import read
 from simple_dqn.environment.warp_games import LEGAL
-from tests.command_line import PROJECT
+from tests.command_line import PROJECT, Patch
 
 FRAMES = 30
 
@@ -62,15 +72,15 @@ def test_equal_frame_by_frame(game: str) -> None:
 
 @pytest.mark.parametrize("game", sorted(RESETS))
 def test_a_start_that_depends_on_ram(game: str) -> None:
-    twins, random = Twins(game, starts.find(game)), np.random.default_rng(0)
+    pair, random = Pair(game, starts.find(game)), np.random.default_rng(0)
     for _ in range(2):
-        play(twins, random, 10)
+        play(pair, random, 10)
         for byte in range(RAM_BYTES):
-            twins.set_ram(byte, int(random.integers(256)))
-        twins.restart()
+            pair.set_ram(byte, int(random.integers(256)))
+        pair.restart()
         for _ in range(10):
-            twins.act(int(random.choice(twins.start.actions)))
-            assert twins.difference() is None
+            pair.act(int(random.choice(pair.start.actions)))
+            assert pair.difference() is None
 
 
 def test_the_playfield_of_a_saved_state() -> None:
@@ -159,7 +169,20 @@ def test_the_6507_as_a_gpu_executes_it_compiled_for_the_cpu(tmp_path: Path) -> N
 
 # RAM, not a rule, may become different after a byte was set in the running program (docs/emulator.md): some
 # values make it execute opcodes that are not emulated.
-PARTS = {"beam_rider", "gravitar", "krull", "montezuma_revenge", "time_pilot"}
+DIVERGING = {"beam_rider", "gravitar", "krull", "montezuma_revenge", "time_pilot"}
+
+
+def test_inject_writes_what_the_table_has(monkeypatch: Patch) -> None:
+    written: dict[str, str] = {}
+    monkeypatch.setattr(emulator, "prepared_states", lambda *_: ["the first", "", "the second"])
+    monkeypatch.setattr(emulator, "mismatch_by_value", lambda *_: None)
+    monkeypatch.setattr(emulator, "mismatch_at_random", lambda *_: None)
+    monkeypatch.setattr(emulator, "mismatch_in_play", lambda *_: (2, None))
+    monkeypatch.setattr(emulator, "note", lambda game, rules: written.update({game: rules}))
+    emulator.inject(["pong"])
+    assert written == {"pong": "2 states; 4 trials diverged"}
+    for row in read(emulator.TABLE).rows:
+        assert re.fullmatch(r"(\d+ states(; \d+ trials diverged)?)?", row["rules"])
 
 
 def test_rules_that_differ_are_named() -> None:
@@ -182,22 +205,22 @@ PROBED = (
 
 @pytest.mark.parametrize("game", sorted(RULES))
 def test_bytes_set_at_random(game: str) -> None:
-    twins, random = Twins(game, starts.find(game)), np.random.default_rng(0)
-    play(twins, random, 5)
-    assert misjudged(twins, RULES[game], random, 50) is None
+    pair, random = Pair(game, starts.find(game)), np.random.default_rng(0)
+    play(pair, random, 5)
+    assert mismatch_at_random(pair, RULES[game], random, 50) is None
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("game", sorted(RULES))
 def test_rules_are_those_of_ale(game: str) -> None:
-    twins, rules, random = Twins(game, starts.find(game)), RULES[game], np.random.default_rng(0)
+    pair, rules, random = Pair(game, starts.find(game)), RULES[game], np.random.default_rng(0)
     for frames in (1, 150):
-        play(twins, random, frames)
-        assert misread(twins, sorted(edges(rules)), set(edges(rules))) is None
-        assert misjudged(twins, rules, random, 200) is None
-        parted, found = misplayed(twins, rules, random, 4)
+        play(pair, random, frames)
+        assert mismatch_by_value(pair, sorted(edges(rules)), set(edges(rules))) is None
+        assert mismatch_at_random(pair, rules, random, 200) is None
+        diverged, found = mismatch_in_play(pair, rules, random, 4)
         assert found is None
-        assert parted == 0 or game in PARTS
+        assert diverged == 0 or game in DIVERGING
 
 
 @pytest.mark.nightly
@@ -223,10 +246,10 @@ def test_the_rules_that_probing_finds(game: str) -> None:
     ("riverraid", [{64: 88}, {64: 89}, {64: 88}], [(0, 4, 0), (0, 1, 0), (0, 0, 1)]),
 ])  # fmt: skip
 def test_rare_states(game: str, changes: list[dict[int, int]], judged: list[tuple[int, int, int]]) -> None:
-    twins = Twins(game, starts.find(game))
-    play(twins, np.random.default_rng(0), 3)
-    twins.trap(places(set(edges(RULES[game])))[-1])
+    pair = Pair(game, starts.find(game))
+    play(pair, np.random.default_rng(0), 3)
+    pair.run_loop(loop_positions(set(edges(RULES[game])))[-1])
     for change, expected in zip(changes, judged, strict=True):
         for byte, value in change.items():
-            twins.set_ram(byte, value)
-        assert twins.see() == (expected, expected)
+            pair.set_ram(byte, value)
+        assert pair.act(0) == pair.outcome() == expected
