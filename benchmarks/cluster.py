@@ -41,8 +41,8 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Contender:
-    """One of the two set-ups, with its rates by task."""
+class Setup:
+    """One of the two rows, with its rates by task."""
 
     def __init__(self, config: Config, agent: Agent, schedule: SerialSchedule, listener: Statistics) -> None:
         self.agent, self.config, self._schedule = agent, config, schedule
@@ -72,20 +72,20 @@ class Contender:
         return steps
 
 
-def one_machine(config: Config) -> Contender:
+def one_machine(config: Config) -> Setup:
     environment, listener = make_environment(config, training=True), Statistics([])
     agent = make_agent(config, environment, make_network(config, environment), listener)
-    return Contender(config, agent, SerialSchedule(), listener)
+    return Setup(config, agent, SerialSchedule(), listener)
 
 
-def cluster(config: Config, open_things: ExitStack) -> Contender:
+def cluster(config: Config, open_things: ExitStack) -> Setup:
     games, listener = make_environment(config, training=False), Statistics([])
     agent = make_agent(config, games, make_network(config, games), listener)
     schedule: Any = make_schedule(config, games, listener)
     open_things.callback(schedule.close)
-    contender = Contender(config, agent, schedule, listener)
-    contender.profiler.watch(schedule._pool)
-    return contender
+    setup = Setup(config, agent, schedule, listener)
+    setup.profiler.watch(schedule._pool)
+    return setup
 
 
 def first_rows(memory: ReplayMemory, rows: int) -> Experience:
@@ -98,10 +98,10 @@ def first_rows(memory: ReplayMemory, rows: int) -> Experience:
     return Experience(shown, memory._actions[:rows], memory._rewards[:rows], *flags)
 
 
-def measured_inputs(contender: Contender) -> list[tuple[str, str]]:
+def measured_inputs(setup: Setup) -> list[tuple[str, str]]:
     """Return the inputs of `cluster_plan`, measured on this machine."""
-    agent, memory = contender.agent, contender.config.memory
-    rows = contender.config.cluster.chunk_steps
+    agent, memory = setup.agent, setup.config.memory
+    rows = setup.config.cluster.chunk_steps
     steps = rows * agent.games
     trajectory = first_rows(agent.memory, rows)
     stream = TrajectoryStream(memory.history_length, memory.n_step)
@@ -143,17 +143,17 @@ def main(words: Sequence[str]) -> None:
         rules.check(config)
     print(machine(), f"; load {os.getloadavg()[0]:.1f}")
     with ExitStack() as open_things:
-        contenders = {"serial schedule, games in processes": one_machine(alone)}
-        contenders["actors through Ray"] = cluster(spread, open_things)
+        setups = {"serial schedule, games in processes": one_machine(alone)}
+        setups["actors through Ray"] = cluster(spread, open_things)
         for _ in range(flags.rounds):
             for task in ("play", "train"):
-                for contender in contenders.values():
-                    contender.round(task, flags.seconds)
+                for setup in setups.values():
+                    setup.round(task, flags.seconds)
         rows = []
         for task in ("play", "train"):
-            for name, contender in contenders.items():
-                rates = contender.rates[task]
-                (shares,) = contender.profiler.phases[task].shares().values()
+            for name, setup in setups.items():
+                rates = setup.rates[task]
+                (shares,) = setup.profiler.phases[task].shares().values()
                 rows.append(
                     (
                         f"{task}: {name}", f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}",
@@ -162,7 +162,7 @@ def main(words: Sequence[str]) -> None:
                 )  # fmt: skip
         header = ("", "steps/s", "minimum", "maximum", "store", "wait")
         print_table(f"{flags.game}, {games} games, alternating", header, rows)
-        inputs = measured_inputs(contenders["actors through Ray"])
+        inputs = measured_inputs(setups["actors through Ray"])
         print_table("Inputs of cluster_plan", ("", "measured"), inputs)
 
 

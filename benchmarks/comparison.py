@@ -12,7 +12,7 @@ from pathlib import Path
 
 import measurement
 from common import FailedError, print_table
-from measurement import Flags, measure, train
+from measurement import Flags, Outcome, measure, train
 from networks.catalogue import error_of
 from peers import PEERS, Work
 
@@ -34,11 +34,11 @@ OURS: dict[str, Flags] = {
 
 
 @dataclass(frozen=True)
-class Contender:
+class Entry:
     """One row of the table."""
 
     name: str
-    rate: Callable[[], float]  # measures steps/s once; raises FailedError if it cannot
+    measure: Callable[[], Outcome]  # measures the rate once; raises FailedError if it cannot
     peer: str = ""  # a key of `PEERS`; empty for this project
 
 
@@ -46,7 +46,7 @@ def peers(arguments: Namespace) -> None:
     """Print the steps/s of each project, and the ratio to the best row of each peer."""
     if arguments.install:
         install()
-    entries = contenders(arguments)
+    entries = entries_of(arguments)
     rates: dict[str, list[float]] = {entry.name: [] for entry in entries}
     reasons: dict[str, str] = {}
     for number in range(arguments.rounds):
@@ -54,7 +54,7 @@ def peers(arguments: Namespace) -> None:
             if entry.name not in reasons:
                 print(f"Round {number + 1} of {arguments.rounds}: {entry.name}", file=sys.stderr, flush=True)
                 try:
-                    rates[entry.name].append(entry.rate())
+                    rates[entry.name].append(entry.measure()["rate"])
                 except FailedError as error:
                     reasons[entry.name] = str(error)
     title = (
@@ -65,36 +65,28 @@ def peers(arguments: Namespace) -> None:
     print_table(title, header, rows(entries, rates, reasons))
 
 
-def contenders(arguments: Namespace) -> list[Contender]:
+def entries_of(arguments: Namespace) -> list[Entry]:
     """Return the peers, then this project from its default settings to the fastest."""
     entries = []
     for name, peer in PEERS.items():
         for games in peer.games:
             title = f"{peer.title}, {games} game{'s' * (games > 1)}"
-            entries.append(Contender(title, partial(rate_of_peer, arguments, name, games), name))
+            entries.append(Entry(title, partial(measure_peer, arguments, name, games), name))
     for name, flags in OURS.items():
-        entries.append(Contender(name, partial(rate_of_ours, arguments, flags)))
+        entries.append(Entry(name, partial(train, arguments, flags)))
     return entries
 
 
-def rate_of_ours(arguments: Namespace, flags: Flags) -> float:
-    """Return the steps/s of this project with `flags`."""
-    return float(train(arguments, flags)["rate"])
-
-
-def rate_of_peer(arguments: Namespace, name: str, games: int) -> float:
-    """Return the steps/s of the peer `name`, or raise FailedError if it failed or is not installed."""
+def measure_peer(arguments: Namespace, name: str, games: int) -> Outcome:
+    """Return the rate of the peer `name`, or raise FailedError if it failed or is not installed."""
     if not is_installed():
         raise FailedError("not installed: ./bench.sh training peers --install")
     work = Work(arguments.game, games, arguments.seconds)
     gpu = {**measurement.DEFAULTS, **arguments.flags}["backend"] == "gpu"
-    outcome = measure([str(PYTHON), str(MEASURE_PEER)], [name, asdict(work)], arguments.seconds, gpu)
-    return float(outcome["rate"])
+    return measure([str(PYTHON), str(MEASURE_PEER)], [name, asdict(work)], arguments.seconds, gpu)
 
 
-def rows(
-    entries: list[Contender], rates: dict[str, list[float]], reasons: dict[str, str]
-) -> list[list[object]]:
+def rows(entries: list[Entry], rates: dict[str, list[float]], reasons: dict[str, str]) -> list[list[object]]:
     """Return the rows of the table; a row that failed has the reason in place of figures."""
     medians = {name: statistics.median(measured) for name, measured in rates.items() if measured}
     best = {

@@ -21,7 +21,7 @@ import numpy as np
 from ale_py.roms import get_rom_path
 from ale_py.vector_env import AtariVectorEnv
 from common import machine, positive, print_table
-from environments import RANDOM_STARTS, alternate, by_envpool, random_actions, rate, stepping
+from environments import NO_ENVPOOL, RANDOM_STARTS, alternate, by_envpool, random_actions, rate, stepping
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import make
@@ -124,7 +124,7 @@ def main(words: Sequence[str]) -> None:
         rows,
     )
     if not importlib.util.find_spec("envpool"):
-        print("EnvPool: not installed")
+        print(NO_ENVPOOL)
 
 
 if __name__ == "__main__":

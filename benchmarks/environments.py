@@ -5,7 +5,6 @@ alternately in several rounds, so that other work on the machine affects all of 
 vector environment, and this project without --processes, step the games one after the other.
 """
 
-import importlib
 import importlib.util
 import statistics
 import sys
@@ -34,6 +33,7 @@ HISTORY = 4
 MANY = 16  # games that are also measured in several processes
 PROCESSES = (1, 2, 3)
 THREADS = 2  # of EnvPool
+NO_ENVPOOL = "EnvPool is not installed: .venv/bin/python -m pip install envpool==1.2.5"
 RANDOM_STARTS = 7  # steps of four frames; the other projects start a game with up to 30 no-op frames
 
 
@@ -74,8 +74,10 @@ def stepping(environment: gymnasium.vector.VectorEnv[Any, Any, Any]) -> Callable
 
 def by_envpool(game: str, games: int, threads: int = THREADS, stack: int = HISTORY) -> Callable[[], object]:
     """Return such a function for EnvPool, written in C++, which takes the maximum of the last two frames."""
+    import envpool
+
     name = "".join(word.title() for word in game.split("_")) + "-v5"
-    environment = importlib.import_module("envpool").make_gymnasium(
+    environment = envpool.make_gymnasium(
         name, num_envs=games, num_threads=threads, stack_num=stack, use_fire_reset=False, seed=0
     )
     environment.reset()
@@ -148,7 +150,7 @@ def main(words: Sequence[str]) -> None:
         rows,
     )
     if not importlib.util.find_spec("envpool"):
-        print("EnvPool: not installed")
+        print(NO_ENVPOOL)
 
 
 if __name__ == "__main__":

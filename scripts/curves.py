@@ -3,7 +3,6 @@
 The page holds all it needs, so it opens without a network. `make docs` puts it into the site.
 """
 
-import csv
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from bokeh.plotting import figure
 from bokeh.resources import INLINE
 
 PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT / "src"))
+sys.path[:0] = [str(PROJECT / "src"), str(PROJECT)]
 
+from scripts.tables import read  # noqa: E402
 from simple_dqn.plot import AXES  # noqa: E402
 from simple_dqn.statistics.csv_file import RunData, read_run  # noqa: E402
 
@@ -36,8 +36,7 @@ def runs_of(game: str) -> list[RunData]:
 
 def references() -> dict[str, dict[str, float]]:
     """Return the scores of others for each game, by whose they are."""
-    lines = (DATA / "references.csv").read_text(encoding="utf-8").splitlines()
-    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+    rows = read(DATA / "references.csv").rows
     scores = {row.pop("game").lower().replace(" ", "_").replace("*", ""): row for row in rows}
     return {game: {whose: float(one) for whose, one in row.items() if one} for game, row in scores.items()}
 

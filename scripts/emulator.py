@@ -9,8 +9,7 @@ Run it with `PYTHONPATH=src`:
     python -m scripts.emulator inject [GAME ...]  the rules of supported games, by setting bytes of RAM
     python -m scripts.emulator csv [GAME ...]     the CSVs of trainings, except for times: ten seconds a game
 
-`check`, `trained` and `inject` write what they found into docs/data/roms.csv; `make tables` updates
-docs/emulator.md.
+`check`, `trained` and `inject` write what they found into docs/data/roms.csv.
 """
 
 import csv

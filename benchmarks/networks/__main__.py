@@ -1,13 +1,11 @@
 """The command line of `./bench.sh networks`."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import common
 from common import machine, positive, print_table
@@ -60,8 +58,7 @@ def peaks(threads: int) -> report.Peaks:
     result = {}
     for device in devices():
         command = [sys.executable, "-P", "-m", "networks.peak", device, str(threads)]
-        environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode == 0:
             result[device] = json.loads(done.stdout.splitlines()[-1])
     return result
@@ -90,10 +87,10 @@ def run(frameworks: Sequence[str], plan: Plan, threads: int, failures: dict[str,
     return list(rows.values())
 
 
-def heading(flags: dict[str, Any], plan: Plan, rows: Sequence[Row], speeds: report.Peaks) -> list[str]:
+def heading(threads: int, plan: Plan, rows: Sequence[Row], speeds: report.Peaks) -> list[str]:
     """Return the lines above the tables: machine, method, versions and peak speeds."""
     lines = [
-        f"{machine()}; {flags['threads']} threads for every framework",
+        f"{machine()}; {threads} threads for every framework",
         f"median of {plan.rounds} alternating rounds of {plan.seconds:g} s, ± half the range",
         "versions: " + "; ".join(f"{row.title} {row.version}" for row in rows if row.version),
     ]
@@ -122,7 +119,7 @@ def main(words: Sequence[str]) -> None:
     speeds = peaks(flags["threads"])
     rows = run(frameworks, plan, flags["threads"], failures)
     speeds = report.higher(speeds, peaks(flags["threads"]))
-    lines = heading(flags, plan, rows, speeds)
+    lines = heading(flags["threads"], plan, rows, speeds)
     tables = report.tables_of(rows, speeds)
     print("\n".join(lines))
     for table in tables:

@@ -23,11 +23,6 @@ class Cell:
     reason: str = ""
 
     @property
-    def busy(self) -> float:
-        """Return the median number of busy cores."""
-        return median(self.cores)
-
-    @property
     def middle(self) -> float:
         """Return the median seconds per call."""
         return median(self.seconds)

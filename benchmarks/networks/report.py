@@ -4,6 +4,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from networks.measuring import Cell, Row
 from networks.work import DATATYPES, Task
@@ -33,10 +34,11 @@ def tables_of(rows: Sequence[Row], peaks: Peaks) -> list[Table]:
     """Return the table of each datatype."""
     tables = []
     for datatype in DATATYPES:
-        tasks = _measured(rows, datatype)
+        if not (tasks := _measured(rows, datatype)):
+            continue
         header = ["framework"]
         for task in tasks:
-            header += [f"{'update' if task.training else 'predict'} {task.batch}"]
+            header.append(f"{task.name} {task.batch}")
             header += ["of peak"] if task.training else []
         body = []
         for row in rows:
@@ -49,8 +51,7 @@ def tables_of(rows: Sequence[Row], peaks: Peaks) -> list[Table]:
                     cells.append("–" if share is None else f"{share:.0%}")
             body.append(cells)
         title = f"Nature's deep Q-network, hidden layers in {datatype}: µs per call"
-        if tasks:
-            tables.append(Table(title, header, body, _notes(rows, tasks)))
+        tables.append(Table(title, header, body, _notes(rows, tasks)))
     return tables
 
 
@@ -137,8 +138,7 @@ def write_csv(path: Path, rows: Sequence[Row], peaks: Peaks) -> None:
             if not row.cells:
                 writer.writerow(about | {"reason": row.reason})
             for task, cell in row.cells.items():
-                what = {"task": "update" if task.training else "predict"}
-                of_task = {**what, "batch": task.batch, "datatype": task.datatype}
+                of_task = {"task": task.name, "batch": task.batch, "datatype": task.datatype}
                 writer.writerow(about | of_task | _csv_cell(row, task, cell, peaks))
 
 
@@ -150,7 +150,7 @@ def _csv_cell(row: Row, task: Task, cell: Cell, peaks: Peaks) -> dict[str, objec
     return {
         **{name: f"{seconds * 1e6:.1f}" for name, seconds in figures.items()},
         "peak_share": "" if share is None else f"{share:.4f}",
-        "cores_busy": f"{cell.busy:.2f}",
+        "cores_busy": f"{median(cell.cores):.2f}",
         "warm_up_s": f"{cell.warm_up:.2f}",
     }
 

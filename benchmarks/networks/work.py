@@ -67,6 +67,11 @@ class Task:
     datatype: str = "float32"  # of the hidden layers
 
     @property
+    def name(self) -> str:
+        """Return the name of the task in tables."""
+        return "update" if self.training else "predict"
+
+    @property
     def flops(self) -> int:
         """Return the floating-point operations of one call.
 

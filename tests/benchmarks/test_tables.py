@@ -22,7 +22,7 @@ import replay
 import torch
 import training
 from common import FailedError
-from comparison import Contender
+from comparison import Entry
 from measurement import Flags, measure
 from networks import __main__ as command
 from networks import proof, report
@@ -155,8 +155,8 @@ def test_peers_that_are_missing_are_rows(tmp_path: Path, capsys: Capsys, monkeyp
 
 def test_ratios_are_to_the_best_of_each_peer() -> None:
     entries = [
-        Contender("slow", float, "tianshou"), Contender("quick", float, "tianshou"),
-        Contender("gone", float, "stable_baselines3"), Contender("we", float),
+        Entry("slow", dict, "tianshou"), Entry("quick", dict, "tianshou"),
+        Entry("gone", dict, "stable_baselines3"), Entry("we", dict),
     ]  # fmt: skip
     rates = {"slow": [10.0], "quick": [30.0, 20.0, 10.0], "gone": [], "we": [50.0, 70.0]}
     assert comparison.rows(entries, rates, {"gone": "no such thing"}) == [
