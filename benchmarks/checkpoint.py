@@ -82,10 +82,10 @@ def main(words: Sequence[str]) -> None:
             for name, measured in rates.items()
         ],
     )
-    each = checkpoints.seconds / max(1, checkpoints.calls)
+    each = checkpoints.seconds / checkpoints.calls
     print(
         f"\nA checkpoint blocks training for {1e3 * each:.1f} ms ({each / 600:.3%} of 10 minutes), "
-        f"logging a step for {1e6 * steps.seconds / max(1, steps.calls):.1f} µs. "
+        f"and logging a step takes {1e6 * steps.seconds / steps.calls:.1f} µs. "
         f"The files take {size / 1e6:.1f} MB."
     )
 

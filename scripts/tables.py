@@ -33,11 +33,10 @@ class TableError(Exception):
 
 @dataclass(frozen=True)
 class Data:
-    """A CSV: its columns, its rows as text, and its comments."""
+    """A CSV: its columns, and its rows as text."""
 
     columns: list[str]
     rows: list[dict[str, str]]
-    about: dict[str, str]
 
 
 def read(path: Path) -> Data:
@@ -51,18 +50,17 @@ def read(path: Path) -> Data:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from error
-    notes = [line[1:].partition(":") for line in lines if line.startswith("#")]
+    notes = {line[1:].partition(":")[0].strip() for line in lines if line.startswith("#")}
     header, *rows = csv.reader(line for line in lines if line and not line.startswith("#"))
     if len(set(header)) < len(header):
         raise TableError(f"{path}: two columns have the same name: {header}")
     for row in rows:
         if len(row) != len(header):
             raise TableError(f"{path}: a row has {len(row)} cells and the header {len(header)}: {row}")
-    about = {name.strip(): text.strip() for name, _, text in notes}
     for name in ORIGIN:
-        if name not in (*about, *header):
+        if name not in (*notes, *header):
             raise TableError(f"{path} does not say its {name}: add a line `# {name}: …`, or a column")
-    return Data(header, [dict(zip(header, row, strict=True)) for row in rows], about)
+    return Data(header, [dict(zip(header, row, strict=True)) for row in rows])
 
 
 def table(request: str, folder: Path) -> str:
