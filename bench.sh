@@ -10,7 +10,7 @@ case ${1:-} in
     environments | emulator | replay | networks | training | learning | playing | checkpoint | cluster | cluster_plan | step_limit) ;;
     *)
         echo "usage: $0 TABLE [flags]; $0 TABLE --help lists the flags"
-        echo "  training      steps/s of training; compared with Stable-Baselines3 and Tianshou"
+        echo "  training      steps/s of training; compared with Stable-Baselines3, Tianshou and CleanRL"
         echo "  learning      minutes until the mean score of the latest games reaches a goal"
         echo "  environments  steps/s of the environments, compared with Gymnasium and EnvPool"
         echo "  emulator      steps/s of --emulator warp, compared with ALE and EnvPool, on one core"

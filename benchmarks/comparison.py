@@ -20,9 +20,11 @@ from simple_dqn.errors import UserError
 from simple_dqn.files import home
 
 MEASURE_PEER = Path(__file__).with_name("peers.py")
-PINS = ("stable-baselines3==2.9.2", "tianshou==2.0.1", "envpool==1.2.5")
-FOLDER = home() / ".venv-bench-peers"  # the virtual environment of the peers
-PYTHON = FOLDER / "bin" / "python"
+# The virtual environments of the peers; CleanRL's script needs an earlier Gymnasium.
+PINS = {
+    "peers": ("stable-baselines3==2.9.2", "tianshou==2.0.1", "envpool==1.2.5"),
+    "cleanrl": ("gymnasium==0.29.1", "ale-py==0.10.1", "tyro==1.0.17"),
+}
 
 FAST: Flags = {"datatype": "bfloat16", "color_averaging": False}
 OURS: dict[str, Flags] = {
@@ -44,8 +46,8 @@ class Entry:
 
 def peers(arguments: Namespace) -> None:
     """Print the steps/s of each project, and the ratio to the best row of each peer."""
-    if arguments.install:
-        install()
+    for environment in PINS if arguments.install else ():
+        install(environment)
     entries = entries_of(arguments)
     rates: dict[str, list[float]] = {entry.name: [] for entry in entries}
     reasons: dict[str, str] = {}
@@ -79,11 +81,15 @@ def entries_of(arguments: Namespace) -> list[Entry]:
 
 def measure_peer(arguments: Namespace, name: str, games: int) -> Outcome:
     """Return the rate of the peer `name`, or raise FailedError if it failed or is not installed."""
-    if not is_installed():
+    environment = PEERS[name].environment
+    if not is_installed(environment):
         raise FailedError("not installed: ./bench.sh training peers --install")
-    work = Work(arguments.game, games, arguments.seconds)
+    if name == "cleanrl" and not arguments.cleanrl:
+        raise FailedError("not measured: give cleanrl/dqn_atari.py of a clone of CleanRL as --cleanrl")
+    work = Work(arguments.game, games, arguments.seconds, arguments.cleanrl)
     gpu = {**measurement.DEFAULTS, **arguments.flags}["backend"] == "gpu"
-    return measure([str(PYTHON), str(MEASURE_PEER)], [name, asdict(work)], arguments.seconds, gpu)
+    command = [str(python(environment)), str(MEASURE_PEER)]
+    return measure(command, [name, asdict(work)], arguments.seconds, gpu)
 
 
 def rows(entries: list[Entry], rates: dict[str, list[float]], reasons: dict[str, str]) -> list[list[object]]:
@@ -104,14 +110,24 @@ def rows(entries: list[Entry], rates: dict[str, list[float]], reasons: dict[str,
     return table
 
 
-def is_installed() -> bool:
-    """Return whether the peers are installed in the versions of `PINS`, for this Python."""
-    made_from = FOLDER / "made_from.txt"
-    return made_from.exists() and made_from.read_text() == _recipe()
+def folder(environment: str) -> Path:
+    """Return the folder of a virtual environment, a key of `PINS`."""
+    return home() / f".venv-bench-{environment}"
 
 
-def install() -> None:
-    """Create the virtual environment of the peers, unless it exists.
+def python(environment: str) -> Path:
+    """Return the path of the Python in it."""
+    return folder(environment) / "bin" / "python"
+
+
+def is_installed(environment: str) -> bool:
+    """Return whether it has the versions of `PINS`, for this Python."""
+    made_from = folder(environment) / "made_from.txt"
+    return made_from.exists() and made_from.read_text() == _recipe(environment)
+
+
+def install(environment: str) -> None:
+    """Create a virtual environment, a key of `PINS`, unless it exists.
 
     It includes this project's packages, so that every project runs on the same PyTorch, NumPy and ALE. pip
     adds only what the peers need in another version.
@@ -119,19 +135,21 @@ def install() -> None:
     Raises:
         UserError: pip failed.
     """
-    if is_installed():
+    if is_installed(environment):
         return
-    print(f"Installing {', '.join(PINS)} into {FOLDER}", file=sys.stderr)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    reason = error_of([sys.executable, "-m", "venv", str(FOLDER)])
+    target, pins = folder(environment), PINS[environment]
+    print(f"Installing {', '.join(pins)} into {target}", file=sys.stderr)
+    shutil.rmtree(target, ignore_errors=True)
+    reason = error_of([sys.executable, "-m", "venv", str(target)])
     if not reason:
-        packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(FOLDER)}))
+        packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(target)}))
         (packages / "project.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        reason = error_of([str(PYTHON), "-m", "pip", "install", *PINS])
+        reason = error_of([str(python(environment)), "-m", "pip", "install", *pins])
     if reason:
         raise UserError(f"the peers could not be installed: {reason}")
-    (FOLDER / "made_from.txt").write_text(_recipe())  # written last: without it the environment is incomplete
+    # Written last: without it the environment is incomplete.
+    (target / "made_from.txt").write_text(_recipe(environment))
 
 
-def _recipe() -> str:
-    return "\n".join([*PINS, sys.version, sysconfig.get_path("purelib"), ""])
+def _recipe(environment: str) -> str:
+    return "\n".join([*PINS[environment], sys.version, sysconfig.get_path("purelib"), ""])

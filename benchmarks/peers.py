@@ -6,10 +6,13 @@ them, so only the functions import them. The work is simple_dqn's: Nature's netw
 """
 
 import json
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 FILL_STEPS = 2_000  # random steps before the first update
@@ -21,6 +24,9 @@ EXPLORATION_RATE = 0.1
 TARGET_STEPS = 10_000
 LEARNING_RATE = 1e-4
 UNLIMITED = 10**7  # steps; no measurement takes as many
+# CleanRL's script asks for games that only an import of ale-py registers.
+RUN_SCRIPT = "import ale_py, runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+MARK, MARK_STEPS = "SPS:", 100  # it prints such a line every 100 steps of training
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class Work:
     game: str  # this project's name for it: space_invaders
     games: int  # played in parallel
     seconds: float  # of training, after the warm-up
+    script: str = ""  # the path of CleanRL's script
 
     @property
     def title(self) -> str:
@@ -44,6 +51,7 @@ class Peer:
     title: str
     measure: Callable[[Work], float]  # returns steps/s over all games
     games: tuple[int, ...]  # the numbers of parallel games that are measured
+    environment: str = "peers"  # the virtual environment that it runs in
 
 
 def stable_baselines3(work: Work) -> float:
@@ -134,9 +142,54 @@ def _tianshou_dqn(state_shape: tuple[int, ...], actions: Any) -> Any:
     )
 
 
+def cleanrl(work: Work) -> float:
+    """Measure the script `dqn_atari.py` in a clone of CleanRL, by the lines that it prints."""
+    script = Path(work.script).resolve()
+    flags = {
+        "env-id": f"{work.title}NoFrameskip-v4", "total-timesteps": UNLIMITED, "learning-starts": FILL_STEPS,
+        "buffer-size": REPLAY_SIZE, "batch-size": BATCH_SIZE, "train-frequency": TRAIN_FREQUENCY,
+        "target-network-frequency": TARGET_STEPS, "learning-rate": LEARNING_RATE,
+        "start-e": EXPLORATION_RATE, "end-e": EXPLORATION_RATE,
+    }  # fmt: skip
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    with (
+        tempfile.TemporaryDirectory() as folder,  # it writes into the current one
+        subprocess.Popen(
+            [sys.executable, "-u", "-c", RUN_SCRIPT, str(script), *words], cwd=folder, text=True,
+            env={"PYTHONPATH": str(script.parents[1])}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as process,
+    ):  # fmt: skip
+        assert process.stdout is not None
+        try:
+            return rate_of_marks(process.stdout, work.seconds)
+        finally:
+            process.kill()
+
+
+def rate_of_marks(
+    lines: Iterable[str], seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Return the steps/s between two marks at least `seconds` apart, after the warm-up.
+
+    The `lines` are CleanRL's output, read while it runs; if it ends too early, the last of them is the error.
+    The rate in a mark is not used: it is the mean since the start, random play included.
+    """
+    steps, start, last = 0, 0.0, "the script ended without a message"
+    for line in lines:
+        last = line.strip() or last
+        if line.startswith(MARK):
+            steps, now = steps + MARK_STEPS, clock()
+            if steps == WARM_UP_STEPS:
+                start = now
+            elif steps > WARM_UP_STEPS and now - start >= seconds:
+                return (steps - WARM_UP_STEPS) / (now - start)
+    sys.exit(last)
+
+
 PEERS = {
     "stable_baselines3": Peer("Stable-Baselines3", stable_baselines3, (1, 8)),
     "tianshou": Peer("Tianshou", tianshou, (1, 16)),
+    "cleanrl": Peer("CleanRL", cleanrl, (1,), "cleanrl"),
 }
 
 

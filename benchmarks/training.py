@@ -3,7 +3,7 @@
     ./bench.sh training loop      shares of time in acting, emulation, sampling, updates ... of one game
     ./bench.sh training grid      workers x concurrent x synchronized, like fast-dqn's speed test
     ./bench.sh training hands_on  the speed-ups of Deep RL Hands-On, chapter 9, one by one
-    ./bench.sh training peers     comparison with Stable-Baselines3 and Tianshou
+    ./bench.sh training peers     comparison with Stable-Baselines3, Tianshou and CleanRL
     ./bench.sh training gpu       a GPU, with more games, processes and threads
     ./bench.sh training strong    the preset strong with --emulator warp, by the number of games
 
@@ -14,6 +14,7 @@ import json
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 
 import common
 import comparison
@@ -161,7 +162,8 @@ def parser() -> Parser:
     add("--limit", type=positive(float), default=600.0, help="seconds for that (default: %(default)g)")
     add = result.add_argument_group("peers").add_argument
     add("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
-    add("--install", action="store_true", help="first install the others, in an environment of their own")
+    add("--install", action="store_true", help="first install the others, in environments of their own")
+    add("--cleanrl", metavar="FILE", default="", help="cleanrl/dqn_atari.py of a clone of CleanRL")
     return result
 
 
@@ -186,6 +188,8 @@ def main(words: Sequence[str]) -> None:
     arguments = Namespace(**parser().parse(words))
     for datatype in arguments.datatypes:
         measurement.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
+    if arguments.cleanrl and not Path(arguments.cleanrl).is_file():
+        raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give cleanrl/dqn_atari.py of a clone")
     print(machine(), flush=True)
     TABLES[arguments.table](arguments)
 

@@ -1,6 +1,7 @@
 """`./bench.sh training`, `learning` and `networks`, tiny, with stand-ins for peers; and the profiler."""
 
 import csv
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ import comparison
 import learning
 import measurement
 import numpy as np
+import psutil
 import pytest
 import replay
 import torch
@@ -36,7 +38,7 @@ from networks.measuring import Plan, Row
 from networks.measuring import measure as measure_all
 from networks.proof import Answers, difference, q_answers, reference
 from networks.work import LAYER_FLOPS, Task, draw_target, draw_weights
-from peers import PEERS
+from peers import EXPLORATION_RATE, FILL_STEPS, MARK_STEPS, PEERS, WARM_UP_STEPS, Work, cleanrl, rate_of_marks
 from profiler import Profiler
 
 from simple_dqn.errors import UserError
@@ -62,6 +64,7 @@ def _paths(home: Path, monkeypatch: Patch) -> None:
     (["--flags", "[1]"], "is not a JSON object"),
     (["--flags", '{"workrs": 2}'], "did you mean --workers?"),
     (["--flags", '{"concurrent": true, "workers": 3}'], "give 804"),
+    (["peers", "--cleanrl", "/no/such/file"], "/no/such/file is not a file"),
 ])  # fmt: skip
 def test_bad_words_are_one_line(words: list[str], complaint: str, capsys: Capsys, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sys, "argv", ["training", *words])
@@ -141,8 +144,42 @@ def test_measurements_answer_refuse_fail_or_are_ended(monkeypatch: Patch) -> Non
         assert measured(program, gpu=gpu) == seen
 
 
-def test_peers_that_are_missing_are_rows(tmp_path: Path, capsys: Capsys, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(comparison, "FOLDER", tmp_path / "peers")
+# Stands in for CleanRL's script: it writes down where it runs and with which flags, and prints its lines.
+TRAINS = """
+import json, os, pathlib, sys, time
+called = json.dumps([os.getpid(), os.getcwd(), sys.argv[1:]])
+pathlib.Path(__file__).with_name("called.json").write_text(called)
+while True:
+    print("global_step=7, episodic_return=[-21.]")
+    print("SPS: 3")
+    time.sleep(0.01)
+"""
+
+
+def test_marks_give_the_rate_after_the_warm_up() -> None:
+    warming = [float(mark) for mark in range(WARM_UP_STEPS // MARK_STEPS)]  # a second each
+    times = iter(warming + [warming[-1] + 0.25 * mark for mark in range(1, 20)])
+    lines = [line for _ in range(100) for line in ("SPS: 999", "global_step=1, episodic_return=2", "")]
+    assert rate_of_marks(lines, 2.0, lambda: next(times)) == MARK_STEPS / 0.25
+
+
+def test_cleanrl_gets_the_same_work_and_is_ended(tmp_path: Path) -> None:
+    script = tmp_path / "dqn_atari.py"
+    script.write_text(TRAINS)
+    assert cleanrl(Work("space_invaders", 1, 0.05, str(script))) > 0
+    process, folder, words = json.loads((tmp_path / "called.json").read_text())
+    flags = dict(zip(words[::2], words[1::2], strict=True))
+    assert flags["--env-id"] == "SpaceInvadersNoFrameskip-v4"
+    assert (flags["--learning-starts"], flags["--batch-size"]) == (str(FILL_STEPS), "32")
+    assert flags["--start-e"] == flags["--end-e"] == str(EXPLORATION_RATE)
+    assert not Path(folder).exists(), "what it wrote lies about"
+    assert not psutil.pid_exists(process), "it still trains"
+    script.write_text("raise ValueError('oh')")
+    with pytest.raises(SystemExit, match=r"^ValueError: oh$"):
+        cleanrl(Work("pong", 1, 600, str(script)))
+
+
+def test_peers_that_are_missing_are_rows(capsys: Capsys, monkeypatch: Patch) -> None:
     monkeypatch.setattr(comparison, "OURS", {})
     training.main(["peers", "--rounds", "1", "--seconds", "0.05"])
     lines = capsys.readouterr().out.splitlines()
@@ -160,10 +197,10 @@ def test_ratios_are_to_the_best_of_each_peer() -> None:
     ]  # fmt: skip
     rates = {"slow": [10.0], "quick": [30.0, 20.0, 10.0], "gone": [], "we": [50.0, 70.0]}
     assert comparison.rows(entries, rates, {"gone": "no such thing"}) == [
-        ["slow", "10", "10–10", "–", "0.50"],
-        ["quick", "20", "10–30", "–", "1.00"],
+        ["slow", "10", "10–10", "–", "0.50", "–"],
+        ["quick", "20", "10–30", "–", "1.00", "–"],
         ["gone", "no such thing"],
-        ["we", "60", "50–70", "–", "3.00"],
+        ["we", "60", "50–70", "–", "3.00", "–"],
     ]
 
 
