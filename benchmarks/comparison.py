@@ -129,8 +129,8 @@ def is_installed(environment: str) -> bool:
 def install(environment: str) -> None:
     """Create a virtual environment, a key of `PINS`, unless it exists.
 
-    It includes this project's packages, so that every project runs on the same PyTorch, NumPy and ALE. pip
-    adds only what the peers need in another version.
+    It includes this project's packages, so that every project runs on the same PyTorch and NumPy. pip adds
+    only what the peers need in another version: for CleanRL, Gymnasium and ALE.
 
     Raises:
         UserError: pip failed.

@@ -6,6 +6,7 @@ them, so only the functions import them. The work is simple_dqn's: Nature's netw
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -156,7 +157,8 @@ def cleanrl(work: Work) -> float:
         tempfile.TemporaryDirectory() as folder,  # it writes into the current one
         subprocess.Popen(
             [sys.executable, "-u", "-c", RUN_SCRIPT, str(script), *words], cwd=folder, text=True,
-            env={"PYTHONPATH": str(script.parents[1])}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=os.environ | {"PYTHONPATH": str(script.parents[1])},  # where cleanrl_utils is
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         ) as process,
     ):  # fmt: skip
         assert process.stdout is not None

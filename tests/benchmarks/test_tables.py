@@ -147,7 +147,7 @@ def test_measurements_answer_refuse_fail_or_are_ended(monkeypatch: Patch) -> Non
 # Stands in for CleanRL's script: it writes down where it runs and with which flags, and prints its lines.
 TRAINS = """
 import json, os, pathlib, sys, time
-called = json.dumps([os.getpid(), os.getcwd(), sys.argv[1:]])
+called = json.dumps([os.getpid(), os.getcwd(), sys.argv[1:], os.environ["CUDA_VISIBLE_DEVICES"]])
 pathlib.Path(__file__).with_name("called.json").write_text(called)
 while True:
     print("global_step=7, episodic_return=[-21.]")
@@ -163,15 +163,17 @@ def test_marks_give_the_rate_after_the_warm_up() -> None:
     assert rate_of_marks(lines, 2.0, lambda: next(times)) == MARK_STEPS / 0.25
 
 
-def test_cleanrl_gets_the_same_work_and_is_ended(tmp_path: Path) -> None:
+def test_cleanrl_gets_the_same_work_and_is_ended(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     script = tmp_path / "dqn_atari.py"
     script.write_text(TRAINS)
     assert cleanrl(Work("space_invaders", 1, 0.05, str(script))) > 0
-    process, folder, words = json.loads((tmp_path / "called.json").read_text())
+    process, folder, words, gpus = json.loads((tmp_path / "called.json").read_text())
     flags = dict(zip(words[::2], words[1::2], strict=True))
     assert flags["--env-id"] == "SpaceInvadersNoFrameskip-v4"
     assert (flags["--learning-starts"], flags["--batch-size"]) == (str(FILL_STEPS), "32")
     assert flags["--start-e"] == flags["--end-e"] == str(EXPLORATION_RATE)
+    assert gpus == "", "it sees the GPU that is hidden from it"
     assert not Path(folder).exists(), "what it wrote lies about"
     assert not psutil.pid_exists(process), "it still trains"
     script.write_text("raise ValueError('oh')")
