@@ -8,7 +8,7 @@ python := .venv/bin/python
 help:
 	@echo "make test      all checks: lint, documentation, tests"
 	@echo "make nightly   the long checks: benchmarks, distribution, commands of the documentation"
-	@echo "make extras    the tests of ONNX files, of the Hugging Face Hub and of a tracker"
+	@echo "make extras    the tests of ONNX files and of a tracker"
 	@echo "make lint      style, format, types and the size of the code only"
 	@echo "make docs      build the documentation in build/site, and check all links"
 	@echo "make bench     run the main benchmarks"
@@ -57,10 +57,10 @@ define environment
 $(python) -m pip --python $(1)/bin/python install --quiet $(2)
 endef
 
-packages := ".[hub,onnx,trackio]"
+packages := ".[onnx,trackio]"
 extras: dev
 	$(call environment,.venv-extras,$(packages))
-	.venv-extras/bin/python -m pytest tests/test_hub.py tests/test_verbs.py tests/statistics
+	.venv-extras/bin/python -m pytest tests/test_verbs.py tests/statistics
 
 # Two tests of failing disks report errors of coverage itself, which also writes to these disks.
 coverage: dev

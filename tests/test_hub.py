@@ -130,9 +130,9 @@ def test_an_agent_is_pushed_and_used(
         assert Path(made).is_file()
     written = {file.name for file in (tmp_path / "hf").rglob("*.*") if ".pkl" in file.name}
     assert written == {"catch_1.pkl"}
-    said = told("snapshot", "card", "hf://me/catch", "full", *words[:-1], "me/full", code=2)
-    assert "hf upload me/full full" in said.splitlines()[-1]
-    assert Path("full/README.md").is_file()
+    said = told("snapshot", "card", "hf://me/catch", "it's full", *words[:-1], "me/full", code=2)
+    assert said.splitlines()[-1].endswith("""hf upload me/full 'it'"'"'s full'""")
+    assert Path("it's full/README.md").is_file()
 
 
 def test_an_address_chooses_no_path(hub: type[Stub], home: Path, told: Told) -> None:

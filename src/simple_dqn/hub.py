@@ -6,6 +6,7 @@ A file from the Hub may be a stranger's. Its name and size are checked, and it i
 import logging
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,8 +48,8 @@ def local(word: str | os.PathLike[str]) -> Path:
 
 def push(folder: Path, repo: str) -> str:
     """Upload the files in `folder` to `repo`, created if new, and return its address, or raise UserError."""
-    hf = beside_python("hf")
-    with _hub(f"--push {repo}", f"{hf} auth login, then {hf} upload {repo} '{folder}'") as hub:
+    hf, files = beside_python("hf"), shlex.quote(str(folder))
+    with _hub(f"--push {repo}", f"{hf} auth login, then {hf} upload {repo} {files}") as hub:
         api = hub.HfApi()
         api.create_repo(repo, exist_ok=True)
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message=f"{folder.name} of Simple-DQN")
