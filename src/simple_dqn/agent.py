@@ -205,11 +205,7 @@ class Agent:
             self.report_losses()
 
     def report_losses(self) -> None:
-        """Pass the losses of the latest updates to the statistics; on a GPU this waits for the updates.
-
-        Raises:
-            DivergedError: A loss is NaN or infinite.
-        """
+        """Report the losses of the latest updates, or raise DivergedError if one is NaN or infinite."""
         outcomes = self.network.take_outcomes()
         for update, outcome in enumerate(outcomes, self.network.updates - len(outcomes) + 1):
             if not math.isfinite(loss := outcome.loss):

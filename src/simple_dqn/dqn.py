@@ -297,10 +297,7 @@ class DeepQNetwork:
 
     @torch.no_grad()
     def _choose_action(self, poststates: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
-        """Return the y [B, 1, N] of argmax_a' Q(s', a'; θ), selected from `targets` [B, A, N] of all actions.
-
-        Double Q-learning (van Hasselt et al. 2016, equation 4).
-        """
+        """Return the y [B, 1, N] of argmax_a' Q(s', a'; θ) of the `targets` [B, A, N] of `double_targets`."""
         return of_actions(targets, self._online(poststates, noise).argmax(1, keepdim=True))
 
     def _anneal(self) -> None:

@@ -405,11 +405,7 @@ def make_agent(
 
 
 def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> SerialSchedule:
-    """Return the schedule that the settings choose.
-
-    Raises:
-        UserError: The cluster cannot be reached, or is of another version.
-    """
+    """Return the schedule that the settings choose, or raise UserError if the cluster cannot be joined."""
     if not config.cluster.on:
         schedules: dict[str, type[SerialSchedule]] = {
             "serial": SerialSchedule, "concurrent": ConcurrentSchedule, "overlapped": OverlappedSchedule,
@@ -490,7 +486,7 @@ def make_run(
         agent = make_agent(config, environment, network, statistics, saver)
         if test_environment:
             player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test
-            tester = Tester(player, rate, statistics, steps=config.run.test_steps)
+            tester = Tester(player, rate, statistics, 0, config.run.test_steps)
         schedule = make_schedule(config, environment, statistics)
         opened.pop_all()  # from now on `Run.close` does it
     return Run(agent, tester, statistics, saver, config, interrupt, schedule)

@@ -202,12 +202,9 @@ def _checked(content: CheckpointState) -> Snapshot:
 
 
 def checked_settings(given: Any, without: Container[str] = LOCAL) -> dict[str, Any]:
-    """Return the settings in `given` but those in `without`, checked like flags on the command line.
+    """Return the settings in `given` but those in `without`, checked like flags, or raise ValueError.
 
     Settings unknown to this version are left out, with a line in the log.
-
-    Raises:
-        ValueError: One of them is not valid.
     """
     values = {name: value for name, value in dict(given).items() if name not in without}
     for name, value in values.items():
