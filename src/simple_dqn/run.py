@@ -23,8 +23,9 @@ from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
-from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Saver
-from simple_dqn.snapshot.checkpoint import check_form
+from simple_dqn.snapshot import MALFORMED
+from simple_dqn.snapshot.checkpoint import Checkpoint, DamagedError, check_form
+from simple_dqn.snapshot.saver import Saver
 from simple_dqn.statistics import Statistics, Writer
 from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter
 from simple_dqn.statistics.writers import TRACKERS, Console, TensorboardWriter

@@ -23,7 +23,7 @@ import numpy as np
 
 from simple_dqn.errors import UserError
 from simple_dqn.files import open_file, read_file
-from simple_dqn.snapshot.snapshot import MALFORMED, quotable, read_archive, write_archive
+from simple_dqn.snapshot import MALFORMED, quotable, read_archive, write_archive
 from simple_dqn.types import CheckpointState, Experience, Step
 
 logger = logging.getLogger(__name__)
