@@ -97,7 +97,7 @@ class ScoreBoard:
     @property
     def complete(self) -> bool:
         """Whether all games that count have ended."""
-        return not (self._to_play > 0).any()
+        return bool((self._to_play <= 0).all())
 
     def add(self, step: Step) -> list[float]:
         """Add one step of every worker; return the scores of the games that ended and count."""

@@ -271,11 +271,7 @@ def check(config: EnvironmentConfig) -> None:
 
 
 def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...] | None:
-    """Return the shape of the numbers that `config.game` observes, or None; see `environment.vector_shape`.
-
-    Raises:
-        UserError: It observes a `Dict` or a `Tuple`, of which there is no one vector; or it cannot be opened.
-    """
+    """Return the shape of the numbers that `config.game` observes; None: see `environment.vector_shape`."""
     spec = find_spec(config)
     env = open_env(spec)
     try:
