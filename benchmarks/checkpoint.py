@@ -18,7 +18,7 @@ from common import machine, positive, print_table
 
 import simple_dqn
 from simple_dqn.run import Run
-from simple_dqn.snapshot import Saver
+from simple_dqn.snapshot.saver import Saver
 
 SETTINGS: dict[str, Any] = {
     "random_steps": 5000, "test_steps": 0, "epochs": 1, "replay_size": 100_000, "random_seed": 0,

@@ -30,7 +30,7 @@ from simple_dqn.config import Config
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_agent, make_environment, make_network, make_schedule
 from simple_dqn.schedules import SerialSchedule
-from simple_dqn.snapshot import pack, unpack
+from simple_dqn.snapshot.checkpoint import pack, unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Experience, on_host
 

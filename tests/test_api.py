@@ -29,7 +29,8 @@ from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.samplers import Prioritized, Uniform
-from simple_dqn.snapshot import Snapshot, locked
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot.saver import locked
 from simple_dqn.statistics import Point, Writer
 from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, nightly, python, rows
 

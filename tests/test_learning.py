@@ -184,7 +184,7 @@ def test_protocols_are_as_published() -> None:
     machado = {"exploration_rate_test": 0.01, "random_start_frames": 0, "repeat_action_probability": 0.25}
     assert PROTOCOLS["nature"].flags == {**both, **nature}
     assert PROTOCOLS["machado"].flags == {**both, **machado, "minimal_action_set": False}
-    assert [PROTOCOLS[name].games for name in ("nature", "machado", "simple_dqn")] == [30, 30, None]
+    assert [PROTOCOLS[name].games for name in ("nature", "machado", "simple_dqn")] == [30, 30, 0]
     # A network of fewer actions than Machado asks for plays its own.
     flags = [evaluation.protocol_flags("machado", actions) for actions in (18, 4)]
     assert [one.get("minimal_action_set") for one in flags] == [False, None]

@@ -21,8 +21,9 @@ from simple_dqn.config import Config, as_word, words
 from simple_dqn.environment.catch import CatchGame
 from simple_dqn.errors import UserError, call_foreign
 from simple_dqn.run import Phase, Run
-from simple_dqn.snapshot import Checkpoint, CheckpointFolder, Saver, Snapshot, locked, snapshots_after
-from simple_dqn.snapshot.saver import set_aside
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
+from simple_dqn.snapshot.saver import Saver, locked, set_aside, snapshots_after
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import check_flags
 from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, read, rows, watch
@@ -196,7 +197,7 @@ def test_train_with_resume_after_a_fault(tmp_path: Path, start: Start, capsys: C
     program = f"""
 import os, resource, signal
 from simple_dqn import main
-from simple_dqn.snapshot import CheckpointFolder
+from simple_dqn.snapshot.checkpoint import CheckpointFolder
 write = CheckpointFolder.write
 def last(self, run, *others):
     write(self, run, *others)

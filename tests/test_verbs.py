@@ -94,7 +94,7 @@ def test_the_seed_determines_training_whether_or_not_there_are_tests(home: Path)
 
 def test_too_large_a_network_renames_no_snapshot(finished: Path, monkeypatch: Patch, told: Told) -> None:
     before = sorted(finished.rglob("*.pkl"))
-    monkeypatch.setattr("simple_dqn.snapshot.snapshot.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("simple_dqn.snapshot.MOST_BYTES", 1 << 20)
     assert "lower --screen_width" in told("train", *catch(), code=2).splitlines()[-1]
     assert sorted(finished.rglob("*.pkl")) == before
 

@@ -125,17 +125,14 @@ class Agent:
     """Deep Q-learning with experience replay (Mnih et al. 2015, Algorithm 1), a part at a time.
 
     The schedules in `schedules.py` call these parts in turn. The `player` acts in E = `games` games side by
-    side, the `memory` holds their steps, and the `network` is Q. `total_train_steps` counts over all games.
+    side, the `memory` holds their steps, and the `network` Q learns from minibatches of B = `batch_size`.
+    `total_train_steps` counts over all games.
     """
 
     def __init__(
         self, player: Player, memory: ReplayMemory, network: DeepQNetwork, config: AgentConfig,
         batch_size: int, statistics: Statistics,
     ) -> None:  # fmt: skip
-        """Let `network` learn from minibatches of B = `batch_size` of the steps that `player` plays.
-
-        The `statistics` receive each step and each loss.
-        """
         self.player, self.memory, self.network, self.config = player, memory, network, config
         self.games = player.environment.games
         self.total_train_steps = 0
@@ -205,11 +202,7 @@ class Agent:
             self.report_losses()
 
     def report_losses(self) -> None:
-        """Pass the losses of the latest updates to the statistics; on a GPU this waits for the updates.
-
-        Raises:
-            DivergedError: A loss is NaN or infinite.
-        """
+        """Report the losses of the latest updates, or raise DivergedError if one is NaN or infinite."""
         outcomes = self.network.take_outcomes()
         for update, outcome in enumerate(outcomes, self.network.updates - len(outcomes) + 1):
             if not math.isfinite(loss := outcome.loss):

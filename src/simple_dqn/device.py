@@ -127,11 +127,7 @@ def take(states: Tensor, places: Tensor) -> Tensor:
 
 
 def choose_device(config: BackendConfig) -> Device:
-    """Return the device that `config` chooses; without a GPU the CPU, with a warning.
-
-    Raises:
-        UserError: There are GPUs, but none with the number `device_id`.
-    """
+    """Return the device that `config` chooses; without a GPU the CPU. UserError: no GPU has that number."""
     device, number, found = CPU, config.device_id, torch.cuda.device_count()
     if config.backend == "cpu":
         if number:

@@ -297,10 +297,7 @@ class DeepQNetwork:
 
     @torch.no_grad()
     def _choose_action(self, poststates: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
-        """Return the y [B, 1, N] of argmax_a' Q(s', a'; θ), selected from `targets` [B, A, N] of all actions.
-
-        Double Q-learning (van Hasselt et al. 2016, equation 4).
-        """
+        """Return the y [B, 1, N] of argmax_a' Q(s', a'; θ) of the `targets` [B, A, N] of `double_targets`."""
         return of_actions(targets, self._online(poststates, noise).argmax(1, keepdim=True))
 
     def _anneal(self) -> None:
@@ -341,11 +338,10 @@ class DeepQNetwork:
         if not results:
             return []
         # All results are copied from the device at once, because each copy waits for the device.
-        values = torch.cat([result for result, _ in results]).cpu().numpy()
-        each = np.split(values, np.cumsum([len(result) for result, _ in results])[:-1])
+        values = torch.stack([result for result, _ in results]).cpu().numpy()
         return [
             UpdateOutcome(float(one[0]), one[1:].astype(np.float32), numbers)
-            for one, (_, numbers) in zip(each, results, strict=True)
+            for one, (_, numbers) in zip(values, results, strict=True)
         ]
 
     def update_target_network(self) -> None:
@@ -394,7 +390,7 @@ class DeepQNetwork:
         }
 
     def set_state(self, state: CheckpointState) -> None:
-        """Continue from what `get_state` returned, as `snapshot.check_form` checks it, bit for bit.
+        """Continue from what `get_state` returned, as `checkpoint.check_form` checks it, bit for bit.
 
         A target network and a mean of the weights that `state` lacks begin with the online network's weights.
         """

@@ -59,10 +59,7 @@ def references(game: str) -> dict[str, float]:
 
 
 def human_normalized(game: str, score: float) -> float | None:
-    """Return 100 (score - random) / (human - random), in percent; None for a game not in the table.
-
-    `score` is in raw game points.
-    """
+    """Return `score`, raw game points, in percent: 0 is random play, 100 a person; None: not in the table."""
     if game not in SCORES:
         return None
     random, human = SCORES[game]["random"], SCORES[game]["human"]
@@ -85,22 +82,22 @@ class ScoreBoard:
     the three rules.
     """
 
-    def __init__(self, workers: int, games: int | None = None, steps: int | None = None) -> None:
+    def __init__(self, workers: int, games: int = 0, steps: int = 0) -> None:
         """Set up a test by E = `workers`, of `games` games, or of those that begin within `steps` steps."""
         self.scores: list[float] = []  # of the games that count, in the order of their ends
         self.steps = 0  # over all workers
-        self._limit = steps
+        self._limit = steps or math.inf
         self._finishing = False  # whether the limit of steps is reached
         self._running = GameScores(np.zeros(workers))
         # int64 [E], the number of games still to count of each worker.
         self._to_play = np.full(workers, np.iinfo(np.int64).max)
-        if games is not None:
+        if games:
             self._to_play = games // workers + (np.arange(workers) < games % workers)
 
     @property
     def complete(self) -> bool:
         """Whether all games that count have ended."""
-        return not (self._to_play > 0).any()
+        return bool((self._to_play <= 0).all())
 
     def add(self, step: Step) -> list[float]:
         """Add one step of every worker; return the scores of the games that ended and count."""
@@ -109,7 +106,7 @@ class ScoreBoard:
         scores = [score for score, counts in zip(self._running.add(step), counting, strict=True) if counts]
         self.scores += scores
         self._to_play -= step.resets
-        if self._limit is not None and self.steps >= self._limit and not self._finishing:
+        if self.steps >= self._limit and not self._finishing:
             self._finishing = True
             self._to_play[:] = ~step.resets  # the games in progress
             self._to_play[-1] = 0
@@ -141,13 +138,9 @@ class Tester:
     """Plays one test after another, ε-greedily, in games of its own; `board` has the scores of the latest."""
 
     def __init__(
-        self, player: Player, exploration_rate: float, statistics: Statistics, games: int | None = None,
-        steps: int | None = None,
-    ) -> None:  # fmt: skip
-        """Set up a tester with ε = `exploration_rate`, for tests by `games` or by `steps`; see `ScoreBoard`.
-
-        The `statistics` receive the steps and the scores.
-        """
+        self, player: Player, exploration_rate: float, statistics: Statistics, games: int, steps: int
+    ) -> None:
+        """Set up tests by `games` or by `steps`, see `ScoreBoard`, with ε = `exploration_rate`."""
         self.games = player.environment.games
         self._player, self._limits, self._exploration_rate = player, (games, steps), exploration_rate
         self._statistics = statistics
@@ -195,7 +188,7 @@ class Protocol:
     """The rules of a test; docs/protocols.md has them in a table, with the source of each."""
 
     source: str  # the paper or project
-    games: int | None  # games played to the end; None: simple_dqn's `test_steps` instead
+    games: int  # games played to the end; 0: simple_dqn's `test_steps` instead
     flags: dict[str, Any] = field(default_factory=dict)  # settings that it prescribes for the test
     # Settings of its authors that are not prescribed: a snapshot is tested with its own, because others would
     # be a new task. The report lists the differences.
@@ -205,7 +198,7 @@ class Protocol:
 PROTOCOLS = {
     "simple_dqn": Protocol(
         "simple_dqn: one test epoch",
-        games=None,
+        games=0,
         trained={name: DEFAULTS[name] for name in ("exploration_rate_test", *REPORTED_SETTINGS)},
     ),
     "nature": Protocol(
@@ -322,7 +315,7 @@ def evaluate(
     rate = config.agent.exploration_rate_test
     games = config.run.play_games or PROTOCOLS[protocol].games
     steps = 0 if games else config.run.test_steps
-    tester = Tester(player, rate, statistics, games, steps or None)
+    tester = Tester(player, rate, statistics, games, steps)
     statistics.on_phase_start("play" if config.run.play_games else "test", config.run.start_epoch, steps)
     if games:
         logger.info("Playing %d games (--max_game_frames %d)", games, config.environment.max_game_frames)

@@ -21,6 +21,7 @@ Kind = Literal["file", "folder", "other", ""]  # other: a device, a pipe or a so
 TRAINED = "trained"  # the folder in `snapshots/` with the agents that come with the project
 ZIP = b"PK\3\4"  # the first bytes of a snapshot of this project
 PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4")  # the first bytes of Neon's, which are pickles
+SNAPSHOT_SUFFIXES = (".pkl", ".prm")  # the second only of Neon's
 
 
 def home() -> Path:

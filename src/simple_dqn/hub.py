@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn.errors import UserError, beside_python, one_line, require_extra
-from simple_dqn.snapshot.snapshot import MOST_BYTES
+from simple_dqn.snapshot import MOST_BYTES
 
 REPO = r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*"
 FILE = r"\w[\w+=@,~. -]*\.pkl"

@@ -179,11 +179,7 @@ class MasterWeights:
         return {"optimizer": self._kind, "slots": slots, "scaler": dict(self._scaler.state_dict())}
 
     def set_state(self, state: CheckpointState) -> None:
-        """Continue from what `get_state` returned, which leaves out the weights.
-
-        Raises:
-            ValueError: It is that of other weights.
-        """
+        """Continue from what `get_state` returned; raise ValueError if it is the state of other weights."""
         slots, restored = state["slots"], []
         begun = any(slots.values())  # before its first update an optimizer may have no state
         for name, weight in self.weights.items():
@@ -261,11 +257,7 @@ def _tensor_like(like: Tensor, values: object) -> Tensor:
 
 
 def check_fit(arrays: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
-    """Check that `arrays` have the names and shapes of a network's `tensors`.
-
-    Raises:
-        UserError: They differ; the message names the flags to give.
-    """
+    """Raise UserError, with the flags to give, unless `arrays` have the names and shapes of `tensors`."""
     theirs = {name: np.shape(cast(Any, values)) for name, values in arrays.items()}
     ours = {name: tuple(values.shape) for name, values in tensors.items()}
     for name in theirs | ours:

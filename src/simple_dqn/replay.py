@@ -240,7 +240,6 @@ class CompressedScreens(HostScreens):
     """The screens as LZ4 blocks, without loss; their final size is unknown, so memory may run short."""
 
     def __init__(self, rows: int, games: int, screen_shape: tuple[int, ...]) -> None:
-        """Create storage for `rows` screens of each game; memory is allocated as they are written."""
         super().__init__(0, games, screen_shape)
         self._games = games
         self._size = math.prod(screen_shape) * observation_dtype(screen_shape).itemsize  # bytes

@@ -23,8 +23,9 @@ from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
-from simple_dqn.snapshot import MALFORMED, Checkpoint, DamagedError, Saver
-from simple_dqn.snapshot.checkpoint import check_form
+from simple_dqn.snapshot import MALFORMED
+from simple_dqn.snapshot.checkpoint import Checkpoint, DamagedError, check_form
+from simple_dqn.snapshot.saver import Saver
 from simple_dqn.statistics import Statistics, Writer
 from simple_dqn.statistics.csv_file import CLUSTER_COLUMNS, CsvWriter
 from simple_dqn.statistics.writers import TRACKERS, Console, TensorboardWriter
@@ -405,11 +406,7 @@ def make_agent(
 
 
 def make_schedule(config: Config, environment: Environment, statistics: Statistics) -> SerialSchedule:
-    """Return the schedule that the settings choose.
-
-    Raises:
-        UserError: The cluster cannot be reached, or is of another version.
-    """
+    """Return the schedule that the settings choose, or raise UserError if the cluster cannot be joined."""
     if not config.cluster.on:
         schedules: dict[str, type[SerialSchedule]] = {
             "serial": SerialSchedule, "concurrent": ConcurrentSchedule, "overlapped": OverlappedSchedule,
@@ -490,7 +487,7 @@ def make_run(
         agent = make_agent(config, environment, network, statistics, saver)
         if test_environment:
             player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test
-            tester = Tester(player, rate, statistics, steps=config.run.test_steps)
+            tester = Tester(player, rate, statistics, 0, config.run.test_steps)
         schedule = make_schedule(config, environment, statistics)
         opened.pop_all()  # from now on `Run.close` does it
     return Run(agent, tester, statistics, saver, config, interrupt, schedule)

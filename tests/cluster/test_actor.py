@@ -26,7 +26,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import make_agent, make_environment, make_network
 from simple_dqn.samplers import LEAST_PRIORITY
-from simple_dqn.snapshot import pack, unpack
+from simple_dqn.snapshot.checkpoint import pack, unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import Step
 from tests.command_line import Patch, watch

@@ -25,7 +25,7 @@ from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.networks import NETWORKS
 from simple_dqn.presets import APE_X_EXPLORATION
 from simple_dqn.run import Run, make_run
-from simple_dqn.snapshot import CheckpointFolder
+from simple_dqn.snapshot.checkpoint import CheckpointFolder
 from simple_dqn.sweep.pool import SOURCE
 from tests.cluster.conftest import Nodes
 from tests.command_line import PROJECT, Patch, Told, catch, nightly, python

@@ -17,8 +17,9 @@ from simple_dqn import main
 from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.run import Run, make_run
-from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Saver, Snapshot, locked, prefix_of
-from simple_dqn.snapshot.snapshot import read_archive, write_archive
+from simple_dqn.snapshot import Snapshot, read_archive, write_archive
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError
+from simple_dqn.snapshot.saver import Saver, locked, prefix_of
 from simple_dqn.types import CheckpointState, Experience
 from simple_dqn.verbs.train import follows, recorded
 from tests.command_line import Clock, Logs, Patch, Told, catch, start_python, train_in
@@ -190,7 +191,7 @@ def test_snapshots_name_no_place(tmp_path: Path) -> None:
 def test_a_lock_ends_with_its_process_and_its_unfinished_files_are_removed(tmp_path: Path) -> None:
     prefix = tmp_path / "pong"
     program = (
-        "import os, sys; from pathlib import Path; from simple_dqn.snapshot import locked\n"
+        "import os, sys; from pathlib import Path; from simple_dqn.snapshot.saver import locked\n"
         f"with locked(Path({str(prefix)!r})): print('mine', flush=True); sys.stdin.read()"
     )
     other = start_python("-c", program)

@@ -30,9 +30,8 @@ from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
 from simple_dqn.networks import NETWORKS
-from simple_dqn.snapshot import MALFORMED, Snapshot
+from simple_dqn.snapshot import MALFORMED, MOST_BYTES, Snapshot, read_archive, write_archive
 from simple_dqn.snapshot.neon import unpickle
-from simple_dqn.snapshot.snapshot import MOST_BYTES, read_archive, write_archive
 from tests.command_line import NEON, PROJECT, Capsys, Logs, Patch, Told, python
 
 Members = dict[str, bytes]

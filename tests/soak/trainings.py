@@ -28,7 +28,7 @@ from pathlib import Path
 import psutil
 
 from simple_dqn.config import words
-from simple_dqn.snapshot import CheckpointFolder
+from simple_dqn.snapshot.checkpoint import CheckpointFolder
 from tests.command_line import PROJECT
 from tests.test_resume import assert_same
 

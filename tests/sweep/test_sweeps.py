@@ -27,7 +27,7 @@ from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.environment.atari import known_games
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import SCORES
-from simple_dqn.snapshot import checkpoint_folder
+from simple_dqn.snapshot.saver import checkpoint_folder
 from simple_dqn.sweep import pool
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Estimate, Report, estimate, scored
 from simple_dqn.sweep.pool import ENDED_WELL, Job, SweepRun, carry_out, local_pool, run_all

@@ -21,7 +21,8 @@ from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.replay import ReplayMemory
 from simple_dqn.run import Run, make_run
 from simple_dqn.schedules import ConcurrentSchedule, OverlappedSchedule, RolloutSchedule, SerialSchedule
-from simple_dqn.snapshot import Saver, Snapshot
+from simple_dqn.snapshot import Snapshot
+from simple_dqn.snapshot.saver import Saver
 from simple_dqn.types import Ids
 from tests.command_line import CATCH, Patch, watch
 from tests.network.updates import assert_same

@@ -14,7 +14,7 @@ from simple_dqn.cluster.session import machine_facts
 from simple_dqn.config import Config
 from simple_dqn.environment import make
 from simple_dqn.own_code import OwnCode
-from simple_dqn.snapshot import pack
+from simple_dqn.snapshot.checkpoint import pack
 from simple_dqn.statistics import GameScores
 from simple_dqn.types import CONTEXT, Experience, ExplorationRates, Mask, QValues, Step
 
@@ -29,7 +29,7 @@ class Trajectory:
     """T steps of an actor's W games by one version of the weights; the first has their first screens."""
 
     number: int  # how many trajectories the actor sent before
-    packed: bytes  # the rows as `snapshot.pack` compresses them, each screen once
+    packed: bytes  # the rows as `checkpoint.pack` compresses them, each screen once
     scores: list[float]  # of the games that ended, in raw game points, including earlier trajectories
     version: int  # of the weights: the number of updates that produced them
     # float32 [rows, W], |TD error| of each row in which a transition begins; None: unknown.

@@ -19,7 +19,7 @@ from simple_dqn.environment import own_code_of
 from simple_dqn.errors import UserError
 from simple_dqn.networks import NETWORKS, uniform_by_inputs
 from simple_dqn.schedules import SerialSchedule
-from simple_dqn.snapshot import unpack
+from simple_dqn.snapshot.checkpoint import unpack
 from simple_dqn.statistics import Statistics
 from simple_dqn.types import CheckpointState, ExplorationRates
 

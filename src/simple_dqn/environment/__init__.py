@@ -78,11 +78,7 @@ def own_code_of(config: EnvironmentConfig) -> OwnCode | None:
 
 
 def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
-    """Return `config` as its environment plays it: with one emulator, and no-ops only in Atari games.
-
-    Raises:
-        UserError: There is no such game, or it cannot be played or recorded as asked.
-    """
+    """Return `config` with its emulator and no-ops only in Atari games, or raise UserError; see `make`."""
     if config.emulator == "auto":
         ale = config.environment == "ale"
         config = replace(config, emulator=_module("warp").emulator_for(config) if ale else "ale")

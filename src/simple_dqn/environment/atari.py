@@ -19,10 +19,11 @@ import cv2
 import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode
 
+from simple_dqn import files
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment.interface import NO_ACTION, NO_OP, Frame, Game, Screen, Watcher, scale
 from simple_dqn.errors import UserError, one_line
-from simple_dqn.files import check_target, command, is_snapshot, kind_of, read_file, reporting_failure
+from simple_dqn.files import check_target, command, kind_of, read_file, reporting_failure
 from simple_dqn.machine import require_display
 from simple_dqn.types import CheckpointState
 
@@ -93,8 +94,8 @@ def locate(game: str) -> tuple[Path, str, str]:
             raise UserError(f"ale-py's own ROM of {stem} cannot be used: {one_line(error)}") from None
     digest = hashlib.md5(read_file(path, MOST_BYTES, "give a ROM file")).hexdigest()
     name = ALEInterface.isSupportedROM(str(path))
-    if name is None and is_snapshot(path):
-        if path.suffix not in (".pkl", ".prm"):
+    if name is None and files.is_snapshot(path):
+        if path.suffix not in files.SNAPSHOT_SUFFIXES:
             raise UserError(f"{path} is an archive, not a ROM: unpack it if it is a zip of ROMs")
         remedy = f"{command('resume', path)} --epochs N trains it"
         raise UserError(f"{path} is a snapshot, not a game: {remedy}")

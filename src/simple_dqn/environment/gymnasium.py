@@ -105,11 +105,7 @@ class GymnasiumGame(Game):
     def __init__(
         self, config: EnvironmentConfig, stream: np.random.Generator, watcher: Watcher | None = None
     ) -> None:
-        """Open the environment `config.game`; `stream` seeds each of its games.
-
-        Raises:
-            UserError: There is none, it has no discrete actions, or it cannot be seen.
-        """
+        """Open the environment `config.game`, or raise UserError; `stream` seeds each of its games."""
         super().__init__(config, stream)
         self.name, self._spec = config.game.replace("/", "_"), find_spec(config)
         self._watcher, self._frames = watcher, 0  # since the game's start
@@ -220,11 +216,7 @@ class GymnasiumGame(Game):
         return call_foreign(f"{self._where()}: {what}", work, *arguments, **named)
 
     def get_state(self) -> CheckpointState:
-        """Return the random streams, and the state of a game that can be saved.
-
-        Raises:
-            UserError: `get_state` of the environment fails, or returns what no checkpoint can hold.
-        """
+        """Return the random streams, and the state of a game that can be saved; see `plain`."""
         if not self.can_save:
             return super().get_state()
         own = self._call("get_state()", lambda: plain(self._env.get_state(), dict))
@@ -279,11 +271,7 @@ def check(config: EnvironmentConfig) -> None:
 
 
 def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...] | None:
-    """Return the shape of the numbers that `config.game` observes, or None; see `environment.vector_shape`.
-
-    Raises:
-        UserError: It observes a `Dict` or a `Tuple`, of which there is no one vector; or it cannot be opened.
-    """
+    """Return the shape of the numbers that `config.game` observes; None: see `environment.vector_shape`."""
     spec = find_spec(config)
     env = open_env(spec)
     try:
@@ -315,13 +303,10 @@ def knows(game: str) -> bool:
 
 
 def find_spec(config: EnvironmentConfig) -> EnvSpec:
-    """Return the entry of `config.game` in Gymnasium's registry, without opening the environment.
+    """Return the entry of `config.game` in Gymnasium's registry, or raise UserError if there is none.
 
     The game is an id, such as `ALE/Pong-v5`, with or without its version; or the name that a snapshot has of
     it, with _ in place of /.
-
-    Raises:
-        UserError: There is none.
     """
     name = config.game
     try:
@@ -387,11 +372,7 @@ class GymnasiumEnv(gymnasium.Env[Screen, Any]):
     """
 
     def __init__(self, make: Callable[[int], Environment], seed: int | None = None) -> None:
-        """Make the game from `seed`, or None: a random one; `reset(seed=...)` calls `make` again.
-
-        Raises:
-            UserError: It cannot be played, or there are several.
-        """
+        """Make the game from `seed`, or None: a random one; raise UserError if it is not one game to play."""
         self._make = make
         self._game = self._made(draw_seed() if seed is None else seed)
         shape = self._game.screen_shape

@@ -23,7 +23,7 @@ import numpy as np
 
 from simple_dqn.errors import UserError
 from simple_dqn.files import open_file, read_file
-from simple_dqn.snapshot.snapshot import MALFORMED, quotable, read_archive, write_archive
+from simple_dqn.snapshot import MALFORMED, quotable, read_archive, write_archive
 from simple_dqn.types import CheckpointState, Experience, Step
 
 logger = logging.getLogger(__name__)
@@ -172,13 +172,10 @@ def numbered(folder: Path, start: str = "run_", end: str = ".npz") -> list[tuple
 
 
 def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str = "state") -> None:
-    """Check that a state has the form of the state of a `fresh` run, so that restoring it does not fail.
+    """Raise one of `MALFORMED` unless a state has the form of that of a `fresh` run, and so can be restored.
 
     Dicts must be dicts with at least the same keys, arrays of the same type and shape, numbers of the same
     kind; none is NaN. The parts named in `optional` may be absent, None or empty.
-
-    Raises:
-        Exception: One of `MALFORMED`: the state has another form.
     """
     if name in UNCHECKED or (saved is None and (fresh is None or name in optional)):
         return

@@ -25,8 +25,8 @@ import numpy as np
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import command, is_trained, kind_of, lock_file, replacing, reporting_failure
+from simple_dqn.snapshot import Snapshot
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, Chunk, numbered, pack
-from simple_dqn.snapshot.snapshot import Snapshot
 from simple_dqn.types import CheckpointState, Step, on_host
 
 logger = logging.getLogger(__name__)

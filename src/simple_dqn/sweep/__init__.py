@@ -21,7 +21,7 @@ from simple_dqn.environment.atari import game_of, known_games
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import SCORES
 from simple_dqn.files import home, read_text, replacing
-from simple_dqn.snapshot import locked
+from simple_dqn.snapshot.saver import locked
 from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.statistics.writers import start_log
 from simple_dqn.sweep.comparison import ATARI5, Comparison, Report

@@ -18,7 +18,8 @@ from typing import Any
 from simple_dqn.cluster.session import Session
 from simple_dqn.errors import UserError
 from simple_dqn.machine import core_numbers
-from simple_dqn.snapshot import CheckpointFolder, checkpoint_folder
+from simple_dqn.snapshot.checkpoint import CheckpointFolder
+from simple_dqn.snapshot.saver import checkpoint_folder
 from simple_dqn.statistics.csv_file import RunData, read_run
 
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of the package `simple_dqn`

@@ -16,7 +16,7 @@ from simple_dqn.environment import Environment, game_name, import_game, is_atari
 from simple_dqn.environment.atari import game_of
 from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.evaluation import Evaluation
-from simple_dqn.files import check_target, home, is_snapshot, kind_of, replacing
+from simple_dqn.files import SNAPSHOT_SUFFIXES, check_target, home, is_snapshot, kind_of, replacing
 from simple_dqn.rules import NETWORK_SHAPE
 from simple_dqn.run import make_environment, make_network, make_player, make_statistics
 from simple_dqn.snapshot import Snapshot, check_fits, check_layers
@@ -169,7 +169,7 @@ def test(arguments: Sequence[str], program: str) -> Evaluation:
     given, path, snapshot = read_agent(parser, arguments)
     protocol = given.get("protocol", "simple_dqn")
     rules = evaluation.PROTOCOLS[protocol]
-    games = given.get("play_games") or rules.games or 0
+    games = given.get("play_games") or rules.games
     fixed = PLAYS_ONLY | evaluation.protocol_flags(protocol, snapshot.actions)
     fixed |= workers_for(games, snapshot.flags)
     if not snapshot.flags.get("test_steps"):  # trained without tests
@@ -219,7 +219,7 @@ def play(arguments: Sequence[str], program: str) -> None:
     given = flags_of_playing(parser, arguments)
     player, path = given["snapshot"], hub.local(given["snapshot"])
     unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
-    if unfinished or path.suffix in (".pkl", ".prm") or is_snapshot(path):
+    if unfinished or path.suffix in SNAPSHOT_SUFFIXES or is_snapshot(path):
         config = settings_of_agent(path, open_snapshot(path), given)
     else:
         fixed = {**ONE_GAME, "random_starts": 0, "observation": "pixels"}

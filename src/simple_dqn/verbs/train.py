@@ -18,7 +18,8 @@ from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS
 from simple_dqn.run import Phase, make_run
-from simple_dqn.snapshot import Checkpoint, CheckpointFolder, DamagedError, Snapshot, checked_settings
+from simple_dqn.snapshot import Snapshot, checked_settings
+from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError
 from simple_dqn.snapshot.saver import checkpoint_folder, locked, prefix_of, snapshots_after
 from simple_dqn.statistics import Writer
 from simple_dqn.statistics.csv_file import is_of_run
