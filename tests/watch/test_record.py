@@ -96,7 +96,7 @@ def test_a_film_and_its_screens_are_the_games_frames(home: Path, pong: str, monk
 
 def test_an_overlay_is_drawn_into_the_film_and_not_into_the_screens(home: Path, pong: str) -> None:
     screens, films, written = home / "videos" / "pong", [], []
-    for flags in ([], ["--overlay", "true"]):
+    for flags in (["--emulator", "auto"], ["--overlay", "true"]):  # auto shows ALE, which has colors
         assert record(pong, "--max_game_frames", "12", *flags) == 0
         films.append(decoded(home / "videos" / "pong_3.mov"))
         written.append({path.name: path.read_bytes() for path in screens.iterdir()})

@@ -83,6 +83,8 @@ def flags_of_playing(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]
     start_log(given.get("log_level", "INFO"))
     if ignored := [f"--{name}" for name in given if name in TRAINING_ONLY]:
         logger.warning("Ignored, as only training uses them: %s", ", ".join(ignored))
+    if given.get("emulator") == "auto":  # what the verb uses anyway: ale, if it shows the game
+        del given["emulator"]
     return {name: value for name, value in given.items() if name not in TRAINING_ONLY}
 
 
