@@ -94,8 +94,10 @@ def test_a_film_and_its_screens_are_the_games_frames(home: Path, pong: str, monk
         assert np.array_equal(picture(screens / f"{number:06}.png"), expected[number][0])
 
 
-def test_an_overlay_is_drawn_into_the_film_and_not_into_the_screens(home: Path, pong: str) -> None:
+def test_an_overlay_is_drawn_into_the_film_and_not_into_the_screens(home: Path) -> None:
     screens, films, written = home / "videos" / "pong", [], []
+    size = {"screen_width": 84, "screen_height": 84}  # a game that Warp could play
+    pong = str(save(home / "pong_3.pkl", game="pong", color_averaging=False, random_starts=0, **size))
     for flags in (["--emulator", "auto"], ["--overlay", "true"]):  # auto shows ALE, which has colors
         assert record(pong, "--max_game_frames", "12", *flags) == 0
         films.append(decoded(home / "videos" / "pong_3.mov"))
