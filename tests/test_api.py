@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -288,8 +288,7 @@ def test_an_agent_values_states_acts_and_plays(snapshot: Path) -> None:
     saliency = agent.saliency(states(5))
     assert (str(saliency.dtype), saliency.shape) == ("float32", (5, 4, 36, 36))
     assert np.abs(saliency).max() > 0
-    random = np.concatenate([agent.act(states(5), epsilon=1.0) for _ in range(20)])
-    assert set(random.tolist()) == {0, 1, 2}
+    assert set(np.concatenate([agent.act(states(5), epsilon=1.0) for _ in range(20)]).tolist()) == {0, 1, 2}
     for shape in ((36, 36, 3), (36, 36)):
         steps = list(agent.play(frames=len(shape) == 3, epsilon=0))
         assert [step.done for step in steps] == [False] * 6 + [True]
@@ -412,9 +411,12 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
             lambda: one_game(seed=None), lambda: api.load(snapshot, game=3),
             lambda: next(agent.play(game=3)),
         ],
-        "is for the command line|is not for a training|--epochs": [
+        "is for the command line|is not for a training": [
             partial(api.train, "pong", **{name: value})
-            for name, value in {"help": "all", "print_config": True, "play_games": 2, "epochs": [1]}.items()
+            for name, value in {"help": "all", "print_config": True, "play_games": 2}.items()
+        ],
+        "(epochs|csv_file) has no single value: give one": [
+            partial(api.train, "catch", **one) for one in ({"epochs": [1]}, {"csv_file": b"x"})
         ],
         "games and seed": [partial(api.make, "pong", **{name: 2}) for name in ("workers", "random_seed")],
         "File name too long": [lambda: api.train("catch", environment="catch", csv_file="a" * 300)],
@@ -422,6 +424,10 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         "cannot name a|up to 100 letters": [
             partial(register, name, entry) for _, register, entry in REGISTERS
             for name in ("auto", "none", "", "a b", "1a", 3, "x" * 300)
+        ],
+        "of layers, with sizes above 0": [
+            partial(api.register_network, "x", NetworkSpec(layers, True, uniform_by_inputs))
+            for layers in cast(Any, (None, ("d",), (Dense,), (Dense(-1),), (Convolution(0, 3, 1),)))
         ],
         "^3 .*: give a ": [partial(register, "x", 3) for _, register, _ in REGISTERS],
         r"give a function|\(target, config": [

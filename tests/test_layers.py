@@ -149,8 +149,7 @@ def test_the_hooks_are_the_checks_of_make_lint() -> None:
     (source,) = yaml.safe_load((PROJECT / ".pre-commit-config.yaml").read_text())["repos"]
     entries = [hook["entry"].removesuffix(" --force-exclude") for hook in source["hooks"]]
     recipe = MAKEFILE.partition("\nlint: dev\n")[2].replace("$(python)", ".venv/bin/python")
-    lint = [line.strip().removesuffix(" --check") for line in recipe.splitlines()]
-    assert entries == lint[:3]
+    assert entries == [line.strip().removesuffix(" --check") for line in recipe.splitlines()][:3]
     (job,) = jobs(PROJECT / ".github" / "workflows" / "tests.yml")
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == f">={job['strategy']['matrix']['python'][0]}"

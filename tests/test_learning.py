@@ -105,8 +105,7 @@ class Corridor(gymnasium.Env[Any, Any]):
     def step(self, action: int) -> Any:
         self._place += 2 * action - 1
         over = abs(self._place) == 5
-        reward = float(np.sign(self._place) * self._door) if over else 0.0
-        return self._look(), reward, over, False, {}
+        return self._look(), float(np.sign(self._place) * self._door) if over else 0.0, over, False, {}
 
 
 @pytest.mark.usefixtures("home")
@@ -116,8 +115,7 @@ def test_a_corridor_is_solved_by_numbers(channels: bool, monkeypatch: Patch) -> 
     spec = EnvSpec("test/Corridor-v0", make, kwargs={"channels": channels}, max_episode_steps=30)
     monkeypatch.setitem(gymnasium.registry, "test/Corridor-v0", spec)
     given: dict[str, Any] = {"train_steps": 4000, "epochs": 1, "random_seed": 0, "target_steps": 200}
-    run = simple_dqn.train("test/Corridor-v0", **given)
-    agent = simple_dqn.load(run.snapshots[-1])
+    agent = simple_dqn.load(simple_dqn.train("test/Corridor-v0", **given).snapshots[-1])
     assert agent.settings["network"] == ("minatar" if channels else "mlp")
     assert agent.evaluate(games=20, epsilon=0.0).mean == 1
     state = np.zeros((2, 1, *((2, 3, 11) if channels else (2,))), np.float32)

@@ -124,6 +124,13 @@ def test_every_argument_arrives_also_through_a_link(ready: Project, tmp_path: Pa
         assert json.loads(out) == [[verb, *AWKWARD, code], str(here), str(ready.folder), str(script)]
 
 
+def test_a_folder_that_was_deleted_is_named(ready: Project, tmp_path: Path) -> None:
+    enter = f"mkdir '{tmp_path}/gone' && cd '{tmp_path}/gone' && rmdir '{tmp_path}/gone'"
+    status, _, err = ready.run("bash", "-c", f"{enter}; exec '{ready.folder}/train.sh' pong")
+    assert status == 2
+    assert err.endswith("train.sh: the current folder no longer exists: change to another\n")
+
+
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_the_script_reaches_python(ready: Project, name: signal.Signals) -> None:
     process = ready.start("./train.sh", "wait")
@@ -300,8 +307,7 @@ def test_the_library_works_in_an_environment_of_its_own(wheel: Path, tmp_path: P
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
     packages = tmp_path / "venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-    lent = [path for path in sys.path if path.endswith("-packages")]
-    (packages / "lent.pth").write_text("\n".join(lent))
+    (packages / "lent.pth").write_text("\n".join([path for path in sys.path if path.endswith("-packages")]))
     pip = [sys.executable, "-m", "pip", "--python", str(python)]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", str(wheel)], check=True)
     code = """

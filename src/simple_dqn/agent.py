@@ -227,8 +227,7 @@ class Agent:
         outcomes, self._unreported = self._unreported, []
         if outcomes:
             numbers = np.concatenate([outcome.numbers for outcome in outcomes])
-            errors = np.concatenate([outcome.errors for outcome in outcomes])
-            self.memory.update_priorities(numbers, errors)
+            self.memory.update_priorities(numbers, np.concatenate([outcome.errors for outcome in outcomes]))
 
     def check(self) -> None:
         """Report the losses so far, and raise DivergedError if a loss or a weight is NaN or infinite."""

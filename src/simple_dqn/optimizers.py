@@ -194,8 +194,7 @@ class MasterWeights:
             if shapes != right or not counted:  # PyTorch's kernels do not check it
                 raise ValueError(f"the optimizer's state of {name} is not that of these weights")
             restored.append({slot: _tensor_like(weight, values) for slot, values in slots[name].items()})
-        whole = self._optimizer.state_dict() | {"state": dict(enumerate(restored))}
-        self._optimizer.load_state_dict(whole)
+        self._optimizer.load_state_dict(self._optimizer.state_dict() | {"state": dict(enumerate(restored))})
         (self._group,) = self._optimizer.param_groups
         if self._scaler.is_enabled() and state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])

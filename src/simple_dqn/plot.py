@@ -285,8 +285,7 @@ def aligned(runs: Sequence[RunData], phase: str, field: str, view: View) -> tupl
 def grid(figure: "Figure", panels: int) -> "list[Axes]":
     """Return the axes of `panels` panels, in a grid that is nearly square."""
     columns = math.ceil(math.sqrt(panels))
-    rows = math.ceil(panels / columns)
-    return [figure.add_subplot(rows, columns, place) for place in range(1, panels + 1)]
+    return [figure.add_subplot(math.ceil(panels / columns), columns, place) for place in range(1, panels + 1)]
 
 
 def add_frame(axes: "Axes", title: str, label: str) -> None:

@@ -208,8 +208,7 @@ class Run:
                 self._end_loop()
         except UserError as error:
             remedy = ": lower --learning_rate" if isinstance(error, DivergedError) else ""
-            resume_hint = self._saver.resume_hint() if self._saver else ""
-            raise type(error)(f"{error}{remedy}{resume_hint}") from error
+            raise type(error)(f"{error}{remedy}{self._saver.resume_hint() if self._saver else ''}") from error
         if self._saver:
             self._saver.require_snapshots()
 

@@ -86,8 +86,7 @@ class RolloutSchedule(SerialSchedule):
             values = []  # max_a Q(s, a) of each state
             for t in range(length):
                 qvalues = network.predict(agent.player.states, explore=True, keep=(t, length))
-                actions = agent.player.choose(agent.exploration_rates(), qvalues)
-                agent.memory.add(agent.execute(actions))
+                agent.memory.add(agent.execute(agent.player.choose(agent.exploration_rates(), qvalues)))
                 values.append(qvalues.max(axis=1))
             values.append(agent.player.predict().max(axis=1))
             returns = network.returns(*agent.memory.rollout(), np.stack(values))

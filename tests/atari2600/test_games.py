@@ -108,8 +108,7 @@ def test_a_cartridge_that_is_not_emulated_is_refused(size: int) -> None:
 @pytest.mark.parametrize("bands", [1, 28])  # on a CPU and on a GPU
 def test_screens_are_equal_to_opencvs(height: int, width: int, rows: int, bands: int) -> None:
     console = Console(bytes(4096), games=3)
-    random = np.random.default_rng(0)
-    console.pictures[...] = random.integers(256, size=console.pictures.shape)
+    console.pictures[...] = np.random.default_rng(0).integers(256, size=console.pictures.shape)
     console.pictures[:, :, 50:150] = console.pictures[:, :, 50:51]  # rows that are alike
     console.tia[:, TIA.BUFFER] = [0, 1, 1]
     single = warp.array([1, 1, 0], dtype=warp.int32, device="cpu")

@@ -219,8 +219,7 @@ def run_of(folder: Path, *rows: str) -> RunData:
 
 def test_the_mean_is_that_of_the_latest_epochs_with_enough_games(tmp_path: Path) -> None:
     rows = ["1,train,100,-21", "2,train,30,16", "2,test,30,20", "3,train,20,19", "4,train,20,20"]
-    run = run_of(tmp_path, *rows)
-    progress = learning.after_each_epoch(run, 40)
+    progress = learning.after_each_epoch(run_of(tmp_path, *rows), 40)
     assert [(one.games, one.mean) for one in progress] == [
         (100, -21),
         (130, pytest.approx((100 * -21 + 30 * 16) / 130)),

@@ -264,8 +264,7 @@ def test_no_more_is_in_flight_than_the_limit(monkeypatch: Patch) -> None:
     heard: list[tuple[float, float]] = []
     limit = SimpleNamespace(trajectories=2, on_trajectory=lambda waited, since: heard.append((waited, since)))
     monkeypatch.setattr(schedule, "_limit", limit)
-    in_flight = [pool.steps_in_flight for _ in schedule.train(agent, 400)]
-    assert max(in_flight) <= 2 * 40
+    assert max([pool.steps_in_flight for _ in schedule.train(agent, 400)]) <= 2 * 40
     assert len(heard) == 10
     assert all(0 < waited <= since for waited, since in heard)
 

@@ -216,8 +216,7 @@ def test_a_pixel_is_the_mean_of_its_area(game: str, size: tuple[int, int]) -> No
     """Resized in float64; only a tie may be rounded either way."""
     settings: dict[str, Any] = {"random_starts": 0, "training": False}
     steps = play(games(game=game, screen_width=size[0], screen_height=size[1], **settings), 40)
-    actions = np.array([step.actions[0] for step in steps[1:]])
-    native = plain_steps(actions, game=game, **settings)
+    native = plain_steps(np.array([step.actions[0] for step in steps[1:]]), game=game, **settings)
     frames = np.concatenate([step.screens for step in native])  # [T, source rows, source columns]
     rows, columns = (area_weights(*sides) for sides in zip(frames.shape[1:], size[::-1], strict=True))
     exact = rows @ frames @ columns.T
@@ -270,8 +269,7 @@ def test_a_window_is_opened_if_ale_can(monkeypatch: Patch) -> None:
 ], ids=str)  # fmt: skip
 def test_watching_changes_nothing(settings: dict[str, Any]) -> None:
     frames: list[Frame] = []
-    watched = games(watcher=frames.append, **settings)
-    assert_same(play(watched, 9), play(games(**settings), 9))
+    assert_same(play(games(watcher=frames.append, **settings), 9), play(games(**settings), 9))
     assert frames
     assert all(frame.picture.shape[2] == 3 and frame.picture.dtype == np.uint8 for frame in frames)
 
@@ -410,8 +408,7 @@ def test_an_id_with_settings_of_its_own_is_gymnasiums_game() -> None:
         env: Any = gymnasium.make("test/Mode-v0", obs_type="grayscale")
     finally:
         del gymnasium.registry["test/Mode-v0"]
-    seed = draws_of(stream(0, "environment")).integers(SEEDS)
-    observation, _ = env.reset(seed=seed)
+    observation, _ = env.reset(seed=draws_of(stream(0, "environment")).integers(SEEDS))
     for step in played:
         if not step.starts[0]:
             observation = env.step(int(step.actions[0]))[0]

@@ -326,8 +326,7 @@ def act(game: FlappyBird, action: int) -> tuple[float, bool]:
 def test_pipes_come_at_their_distance_and_each_that_is_passed_is_a_point(game: FlappyBird) -> None:
     rewards, over = [], False
     while not over:
-        lefts = [left for left, _ in game.pipes]
-        assert (np.diff(lefts) == rules.APART).all()
+        assert (np.diff([left for left, _ in game.pipes]) == rules.APART).all()
         # The bird is where it is in no danger.
         game.y, game.falls = game.pipes[0][1] + (rules.GAP - rules.BIRD_SIZE) / 2, 0.0
         reward, over = act(game, 0)

@@ -269,8 +269,7 @@ def test_a_rollout_is_kept_and_learned_from_on_the_device(monkeypatch: Patch) ->
         network.predict(states, keep=(0, 100_000))
     for t in range(2):
         network.predict(states, keep=(t, 2))
-    places = np.array([9, 0, 15])
-    batch = network.prepare_rollout(places, np.zeros(3, np.int64), np.zeros(3, np.float32))
+    batch = network.prepare_rollout(np.array([9, 0, 15]), np.zeros(3, np.int64), np.zeros(3, np.float32))
     assert (batch.prestates.shape[0], batch.targets.shape) == (3, (3, 1, 1))
     assert {values.device for values in (batch.prestates, batch.targets, batch.weights)} == {NOWHERE}
     assert batch.targets.dtype == torch.float32

@@ -42,8 +42,7 @@ def network() -> DeepQNetwork:
 def player_of(shape: tuple[int, int], predict: Any, games: int = 1) -> Player:
     config = EnvironmentConfig(environment="catch", screen_height=shape[0], screen_width=shape[1])
     streams = [np.random.default_rng(seed) for seed in range(games)]
-    environment = make(config, streams, training=False)
-    return Player(environment, predict, HISTORY_LENGTH, np.random.default_rng(1))
+    return Player(make(config, streams, training=False), predict, HISTORY_LENGTH, np.random.default_rng(1))
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +179,7 @@ def opened(
     file.write_text(draw(noise, network, FILTERS, FACTS), encoding="utf-8")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context(viewport={"width": 1300, "height": 900}, offline=True)
-        page = context.new_page()
+        page = browser.new_context(viewport={"width": 1300, "height": 900}, offline=True).new_page()
         page.add_init_script(FIND)
         reader = Reader(page, file.as_uri(), [], [])
         page.on("console", lambda message: reader.said.append(f"{message.type}: {message.text}"))
@@ -284,8 +282,7 @@ def test_hovering_tells_where_how_strongly(reader: Reader, network: DeepQNetwork
     for kind, levels in shown.items():
         name = f"{layer.name}_{peaks.filters[0]}_{kind}"
         reader.page.mouse.move(*reader.middle(name, (column + 0.5) / 36, (row + 0.5) / 40))
-        words = f"{column}, {row}"
-        tooltip = reader.page.locator(".bk-tooltip-content:visible").filter(has_text=words)
+        tooltip = reader.page.locator(".bk-tooltip-content:visible").filter(has_text=f"{column}, {row}")
         tooltip.wait_for(timeout=20_000)
         assert levels in tooltip.inner_text().replace("−", "-").replace("\n", " ")
 

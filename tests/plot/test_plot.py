@@ -102,8 +102,7 @@ def test_steps_and_hours_come_from_the_csv() -> None:
 
 
 def test_references_are_levels_beside_the_rewards_alone() -> None:
-    view = View(["average_reward", "meanq"], levels=references("pong"), title="Pong")
-    figure = figure_of(view)
+    figure = figure_of(View(["average_reward", "meanq"], levels=references("pong"), title="Pong"))
     first, second = map(lines_of, figure.axes)
     assert list(first)[3:] == [
         "simple_dqn 19.8 (its best test epoch)", "DeepMind 18.9 (Mnih et al. 2015)",
@@ -182,8 +181,7 @@ def test_the_legend_has_as_many_columns_as_fit(length: int, columns: int) -> Non
     figure = figure_of(View(["average_reward"]), *(letter * length for letter in "abc"))
     figure.draw_without_rendering()
     (legend,) = figure.legends
-    edges = {round(text.get_window_extent().x0) for text in legend.get_texts()}
-    assert len(edges) == columns
+    assert len({round(text.get_window_extent().x0) for text in legend.get_texts()}) == columns
     assert legend.get_window_extent().width <= figure.bbox.width
 
 

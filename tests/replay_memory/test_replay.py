@@ -34,8 +34,7 @@ def make_memory(
     compression = "lz4" if kind == "lz4" else "none"
     config, screens = MemoryConfig(replay_size=size, replay_compression=compression, **settings), None
     if kind in ("cpu", "cuda"):
-        device = Device(torch.device(kind), "float32")
-        screens = DeviceScreens(config.rows(games), games, shape, device)
+        screens = DeviceScreens(config.rows(games), games, shape, Device(torch.device(kind), "float32"))
     return ReplayMemory(config, games, shape, DISCOUNT, np.random.default_rng(seed), screens)
 
 
@@ -266,8 +265,7 @@ def test_bytes_that_are_held(monkeypatch: Patch) -> None:
     assert screens.nbytes == 5 * ENTRY + 3 * (OBJECT + block)
     available(monkeypatch, lambda: 10**11)
     before = psutil.Process().memory_info().rss
-    memory = make_memory(1, 1_000_000, ATARI)
-    assert 7_056_000_000 < bytes_of(memory) <= 7_200_000_000
+    assert 7_056_000_000 < bytes_of(make_memory(1, 1_000_000, ATARI)) <= 7_200_000_000
     assert psutil.Process().memory_info().rss - before < 100_000_000
 
 

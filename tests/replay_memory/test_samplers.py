@@ -119,8 +119,7 @@ def test_what_is_missing_is_said(games: int, steps: int, n_step: int, words: str
 
 def test_memory_that_begins_in_mid_game_begins_its_episode_there(monkeypatch: Patch) -> None:
     monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 255, dtype))  # what was there before
-    memory = filled(np.zeros((4, 1), np.bool_))
-    minibatch = memory.sample(100)
+    minibatch = filled(np.zeros((4, 1), np.bool_)).sample(100)
     prestates = dict(zip(minibatch.actions.tolist(), minibatch.prestates[:, :, 0, 0].tolist(), strict=True))
     assert prestates == {1: [0, 0], 2: [0, 1], 3: [1, 2]}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simple_dqn import main
+from simple_dqn import main, own_code
 from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.run import Run, make_run
@@ -77,8 +77,7 @@ def test_a_chunk_can_be_read_however_many_games_there_are(saver: Saver, monkeypa
     play(saver, 0, 11)
     save(saver, 1, held=10)
     assert number_and_rows_of_newest(saver) == (1, list(range(1, 11)))
-    ends = [int(path.stem[-10:]) for path in sorted(saver.folder.glob("experience_*"))]
-    assert ends == [3, 6, 9, 11]
+    assert [int(path.stem[-10:]) for path in sorted(saver.folder.glob("experience_*"))] == [3, 6, 9, 11]
 
 
 def test_training_goes_on_while_the_disk_is_busy(saver: Saver, clock: Clock) -> None:
@@ -91,8 +90,7 @@ def test_training_goes_on_while_the_disk_is_busy(saver: Saver, clock: Clock) -> 
     assert not saver.is_due(0, 0)
     gate.set()
     assert number_and_rows_of_newest(saver)[0] == 1
-    saved = next(CheckpointFolder(saver.folder).usable())
-    assert saved.run["nested"]["array"].tolist() == [0, 0, 0]
+    assert next(CheckpointFolder(saver.folder).usable()).run["nested"]["array"].tolist() == [0, 0, 0]
     assert saver.is_due(0, 0)
 
 
@@ -142,11 +140,13 @@ def test_a_disk_without_room_costs_a_line_and_not_the_run(saver: Saver, caplog: 
     assert number_and_rows_of_newest(saver) == (2, list(range(72, 80)))
 
 
-def test_before_the_first_checkpoint_the_last_snapshot_is_named(saver: Saver) -> None:
+def test_before_the_first_checkpoint_the_last_snapshot_is_named(saver: Saver, monkeypatch: Patch) -> None:
     assert saver.resume_hint() == ""
     for epoch in (9, 10):
         saver.save_snapshot(epoch, 10 * epoch, WEIGHTS)
     assert saver.resume_hint().endswith(f"resume.sh {saver.prefix}_10.pkl")
+    monkeypatch.setattr(own_code, "IMPORTED", {"/their/mine.py": (), "module": ()})
+    assert saver.resume_hint().endswith("_10.pkl --import /their/mine.py --import module")
 
 
 def test_no_checkpoint_gets_ahead_of_a_snapshot(saver: Saver, caplog: Logs) -> None:

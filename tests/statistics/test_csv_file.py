@@ -117,8 +117,7 @@ def test_a_cut_csv_is_whole(tmp_path_factory: pytest.TempPathFactory, cut: int, 
     whole = (HEADER + "".join(rows)).encode()[:cut]
     path.write_bytes(whole)
     write(path, *epochs(9), resumed=rows[resume_epoch - 1])
-    complete = max(0, whole.count(b"\n") - 1)
-    kept = resume_epoch if complete >= resume_epoch else 0
+    kept = resume_epoch if max(0, whole.count(b"\n") - 1) >= resume_epoch else 0
     assert epochs_in(path) == [*range(1, kept + 1), 9]
     copies = [file.read_bytes() for file in path.parent.iterdir() if file != path]
     assert copies == ([whole] if whole.count(b"\n") > (kept + 2 if kept else 1) else [])

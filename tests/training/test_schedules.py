@@ -245,8 +245,7 @@ def test_an_overlapped_update_lags_one_round(monkeypatch: Patch) -> None:
         tape.append(steps)
     learn, both = ["update", "errors"], ["update", "step", "errors"]
     first = ["step", *both, "copy", *both, *learn, 12]
-    second = ["step", "copy", *both, *both, "copy", *learn, 12]
-    assert tape == first + second
+    assert tape == [*first, "step", "copy", *both, *both, "copy", *learn, 12]
     assert samples == [4, 8, 12, 16, 20, 24]
 
 

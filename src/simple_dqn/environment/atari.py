@@ -194,8 +194,7 @@ class AtariGame(Game):
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
         """Hold action `action`, an index or `NO_ACTION`, for `frame_skip` frames, or until the game ends."""
-        code = NO_OP if action == NO_ACTION else self._action_set[action]
-        reward = self._hold(code, self._frame_skip)
+        reward = self._hold(NO_OP if action == NO_ACTION else self._action_set[action], self._frame_skip)
         self._draw(screen)
         lives = self._ale.lives()
         terminal = self._ale.game_over() or (self._training and lives < self._lives)
@@ -256,8 +255,7 @@ class AtariGame(Game):
         np.copyto(self._older, self._newer)
 
     def _draw(self, screen: Screen) -> None:
-        frame = cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer
-        scale(frame, screen)
+        scale(cv2.max(self._older, self._newer, dst=self._frame) if self._maximum else self._newer, screen)
 
     def get_state(self) -> CheckpointState:
         """Return a state of ALE's and the calls made since, the action held and the random stream."""

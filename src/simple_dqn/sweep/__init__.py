@@ -111,8 +111,7 @@ def main(arguments: Sequence[str], program: str) -> None:
     settings, games, configs = _planned(given)
     if given.get("print_config"):
         shown = configs[:: len(games)]
-        presets = map(name_of_preset, settings.values(), shown)
-        print("\n---\n".join(map(command_line.listing, shown, presets)))
+        print("\n---\n".join(map(command_line.listing, shown, map(name_of_preset, settings.values(), shown))))
         return
     start_log(configs[0].run.log_level)
     name = given.get("name") or "_".join(Path(word).stem for word in given["games"])

@@ -158,8 +158,7 @@ def scored(runs: Sequence[RunData]) -> tuple[str, range, list[float | None]]:
     those that all runs have reached: 46 to 50 of 50, 5 of 5.
     """
     phase = "test" if any(len(run.line("test", "average_reward")[0]) for run in runs) else "train"
-    ends = [int(run.line(phase, "epoch")[0].max(initial=0)) for run in runs]
-    last = min(filter(None, ends), default=0)
+    last = min(filter(None, [int(run.line(phase, "epoch")[0].max(initial=0)) for run in runs]), default=0)
     epochs = range(last - -(-last // 10) + 1, last + 1)
     lines = [run.line(phase, "average_reward") for run in runs]
     rewards = [points[(at >= epochs.start) & (at <= last)] for at, points in lines]

@@ -146,8 +146,7 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
 
     for log in ("onnxscript", "torch.onnx"):  # warn of operations that no network here has
         logging.getLogger(log).setLevel(logging.ERROR)
-    fixed = {**SEEDED, "backend": "cpu", "datatype": "float32"}
-    config = play.settings_of_agent(path, content, {}, fixed)
+    config = play.settings_of_agent(path, content, {}, {**SEEDED, "backend": "cpu", "datatype": "float32"})
     with closing(make_environment(config, training=False)) as environment:
         network = make_network(config, environment)
         play.load_weights(path, environment, network, content)
