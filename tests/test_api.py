@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -413,9 +413,12 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
             lambda: one_game(seed=None), lambda: api.load(snapshot, game=3),
             lambda: next(agent.play(game=3)),
         ],
-        "is for the command line|is not for a training|--epochs": [
+        "is for the command line|is not for a training": [
             partial(api.train, "pong", **{name: value})
-            for name, value in {"help": "all", "print_config": True, "play_games": 2, "epochs": [1]}.items()
+            for name, value in {"help": "all", "print_config": True, "play_games": 2}.items()
+        ],
+        "(epochs|csv_file) has no single value: give one": [
+            partial(api.train, "catch", **one) for one in ({"epochs": [1]}, {"csv_file": b"x"})
         ],
         "games and seed": [partial(api.make, "pong", **{name: 2}) for name in ("workers", "random_seed")],
         "File name too long": [lambda: api.train("catch", environment="catch", csv_file="a" * 300)],
@@ -423,6 +426,10 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         "cannot name a|up to 100 letters": [
             partial(register, name, entry) for _, register, entry in REGISTERS
             for name in ("auto", "none", "", "a b", "1a", 3, "x" * 300)
+        ],
+        "of layers, with sizes above 0": [
+            partial(api.register_network, "x", NetworkSpec(layers, True, uniform_by_inputs))
+            for layers in cast(Any, (None, ("d",), (Dense,), (Dense(-1),), (Convolution(0, 3, 1),)))
         ],
         "^3 .*: give a ": [partial(register, "x", 3) for _, register, _ in REGISTERS],
         r"give a function|\(target, config": [

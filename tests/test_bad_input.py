@@ -145,6 +145,7 @@ sweep catch Cartpole-v1 => 'Cartpole-v1': did you mean CartPole-v1
 train hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong --epochs N
 sweep hf://me/pong => hf://me/pong is a snapshot, not a game: ./resume.sh hf://me/pong
 train pong --csv_file services.csv => cannot write services.yaml: it is not a settings file
+train pong --save_weights_prefix file/pong => cannot write to file | make it a writable folder, or use another
 train pong --save_weights_prefix . => --save_weights_prefix . is a folder
 train pong --load_weights missing_3.pkl => missing_3.pkl does not exist
 train pong --screen_width 8 => screen

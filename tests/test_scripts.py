@@ -124,6 +124,13 @@ def test_every_argument_arrives_also_through_a_link(ready: Project, tmp_path: Pa
         assert json.loads(out) == [[verb, *AWKWARD, code], str(here), str(ready.folder), str(script)]
 
 
+def test_a_folder_that_was_deleted_is_named(ready: Project, tmp_path: Path) -> None:
+    enter = f"mkdir '{tmp_path}/gone' && cd '{tmp_path}/gone' && rmdir '{tmp_path}/gone'"
+    status, _, err = ready.run("bash", "-c", f"{enter}; exec '{ready.folder}/train.sh' pong")
+    assert status == 2
+    assert err.endswith("train.sh: the current folder no longer exists: change to another\n")
+
+
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_the_script_reaches_python(ready: Project, name: signal.Signals) -> None:
     process = ready.start("./train.sh", "wait")

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import shutil
 import signal
@@ -311,10 +312,15 @@ def test_the_card_of_a_game_that_nobody_can_draw_has_no_film(monkeypatch: Patch,
 @pytest.mark.parametrize(
     ("called", "suggested"),
     [("", "./play.sh"), ("./train.sh", "./play.sh"), ("train.sh", "./play.sh"),
-     ("../a b/train.sh", "'../a b/play.sh'"), ("/home/me/dqn/sweep.sh", "/home/me/dqn/play.sh")],
+     ("../a b/train.sh", "'../a b/play.sh'"), ("/home/me/dqn/sweep.sh", "/home/me/dqn/play.sh"),
+     ("./link", f"{PROJECT}/play.sh"), (None, f"{PROJECT}/play.sh")],
 )  # fmt: skip
-def test_a_suggested_command_is_called_as_the_last(called: str, suggested: str, monkeypatch: Patch) -> None:
-    monkeypatch.setenv("SIMPLE_DQN_PROGRAM", called)
+def test_a_suggested_command_is_called_as_the_last_or_exists(
+    called: str | None, suggested: str, monkeypatch: Patch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to(PROJECT / "train.sh")
+    monkeypatch.setattr(os, "environ", {} if called is None else {"SIMPLE_DQN_PROGRAM": called})
     assert (command("play"), command("play", "a b")) == (suggested, f"{suggested} 'a b'")
 
 

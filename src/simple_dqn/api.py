@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simple_dqn import evaluation, hub, random_streams, rules
 from simple_dqn.command_line import parser_of_settings
-from simple_dqn.config import Config, words
+from simple_dqn.config import SETTINGS, Config, words
 from simple_dqn.config import read as read_settings
 from simple_dqn.environment import Environment, Frame, as_played
 from simple_dqn.environment.interface import FACTS
@@ -227,6 +227,7 @@ def _flag_words(flags: Mapping[str, Any]) -> list[str]:
     for name in {"help", "h", "print_config"} & flags.keys():
         raise UserError(f"{name} is for the command line: leave it out")
     import_code(flags.get("imports") or ())
+    read_settings({name: value for name, value in flags.items() if name in SETTINGS})
     return words({name: value for name, value in flags.items() if name != "imports"})
 
 
@@ -427,7 +428,7 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
     """Register hidden layers for `--network NAME`, which snapshots record; a known name is replaced.
 
     Raises:
-        UserError: The name is not valid, or `spec` is no `simple_dqn.networks.NetworkSpec`.
+        UserError: The name is not valid, or `spec` is no `NetworkSpec` of layers that can be built.
 
     Example:
         >>> spec = NetworkSpec((Convolution(16, 8, 4), Dense(128)), True, uniform_by_inputs)
@@ -435,8 +436,9 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
     """
     from simple_dqn.networks import NETWORKS, NetworkSpec
 
-    if not isinstance(spec, NetworkSpec):
-        raise UserError(f"{spec!r} is not a network: give a simple_dqn.networks.NetworkSpec (docs/api.md)")
+    if not isinstance(spec, NetworkSpec) or not spec.is_valid:
+        contract = "a NetworkSpec of layers, with sizes above 0, and an initializer (docs/api.md)"
+        raise UserError(f"{spec!r} is not a network: give {contract}")
     register("network", name, spec, NETWORKS)
 
 

@@ -341,8 +341,8 @@ def read(values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> d
     for name, value in values.items():
         if name not in SETTINGS and name not in BOOLEANS:
             raise UserError(unknown("setting", name, SETTINGS))
-        if isinstance(value, dict | list):
-            raise UserError(f"{name} has no single value")
+        if isinstance(value, bytes | dict | list | set | tuple):
+            raise UserError(f"{name} has no single value: give one")
         try:
             result[name] = convert(name, as_word(value))
         except ArgumentTypeError as error:

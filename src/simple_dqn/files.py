@@ -32,7 +32,8 @@ def home() -> Path:
 def command(verb: str, *words: object) -> str:
     """Return a command for messages: a clone's script, such as ./train.sh, or simple-dqn; and `words`."""
     script = Path(__file__).resolve().parents[2] / f"{verb}.sh"
-    folder = os.environ.get("SIMPLE_DQN_PROGRAM", "").rpartition("/")[0] or "."
+    called = os.environ.get("SIMPLE_DQN_PROGRAM", str(from_here(script)))
+    folder = str(script.parent) if Path(called).is_symlink() else called.rpartition("/")[0] or "."
     start = [f"{folder}/{script.name}"] if script.is_file() else ["simple-dqn", verb]
     return shlex.join([*start, *map(str, words)])
 

@@ -1,11 +1,10 @@
 """Q-networks: the layers of each as a table, and the modules that `build` makes from it."""
 
 import copy
-import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import TypeAlias, cast
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simple_dqn.config import NetworkConfig
+from simple_dqn.config import SETTINGS, NetworkConfig
 from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState
 from simple_dqn.value_heads import VALUE_HEADS, ImplicitHead, ValueHead
@@ -93,6 +92,13 @@ class NetworkSpec:
     layers: tuple[Layer, ...]
     biases: bool
     initializer: Initializer
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether these are layers, with whole numbers above 0, and a function that initializes them."""
+        layers = self.layers if isinstance(self.layers, tuple | list) else [None]
+        sizes = [size for one in layers for size in (astuple(one) if isinstance(one, Layer) else [0])]
+        return callable(self.initializer) and all(isinstance(n, int | np.integer) and n > 0 for n in sizes)
 
 
 # Mnih et al. 2015, Methods, "Model architecture", with DeepMind's biases and initial values. simple_dqn had
@@ -304,16 +310,16 @@ def build(
     if len(screen_shape) == 3:
         hidden = Modules(channels=nn.Flatten(1, 2), **hidden)  # [B, S · K, H, W]
     fits = len(screen_shape) > 1 or all(isinstance(layer, Dense) for layer in spec.layers)
-    features = _features(hidden, history_length, *screen_shape) if fits else 0
+    shapes = nn.Sequential(copy.deepcopy(hidden)).eval().to("meta")  # which computes shapes alone
+    features = _features(shapes, history_length, *screen_shape) if fits else 0
     if not features and len(screen_shape) != 2:
         raise UserError(f"--network {config.network} cannot take observations {screen_shape}: leave it out")
     if not features:
         height, width = screen_shape
-        smallest = next(n for n in itertools.count(1) if _features(hidden, history_length, n, n))
-        raise UserError(
-            f"screens of {width}x{height} pixels are too small for this network: give --screen_width and "
-            f"--screen_height of at least {smallest}"
-        )
+        most = SETTINGS["screen_width"]["maximum"]
+        enough = next((n for n in range(1, most + 1) if _features(shapes, history_length, n, n)), 0)
+        remedy = f"--screen_width and --screen_height of at least {enough}" if enough else "another --network"
+        raise UserError(f"screens of {width}x{height} pixels are too small for this network: give {remedy}")
     output: nn.Module
     if config.dueling:
         value, advantages = (_dense(spec, config, features, units, head) for units in (1, actions))
@@ -363,10 +369,9 @@ def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> M
     return modules
 
 
-def _features(convolutions: Modules, *state_shape: int) -> int:
-    """Return the outputs of `convolutions` for a state (S, H, W); 0: a filter is larger than its input."""
+def _features(layers: nn.Module, *state_shape: int) -> int:
+    """Return the outputs of `layers` for a state (S, H, W); 0: a filter is larger than its input."""
     try:
-        layers = nn.Sequential(copy.deepcopy(convolutions)).eval().to("meta")  # which computes shapes alone
         return int(layers(torch.zeros(1, *state_shape, device="meta")).numel())
     except RuntimeError:
         return 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simple_dqn.config import REGISTERED
 from simple_dqn.errors import UserError, call_foreign, cause
-from simple_dqn.files import open_file, real
+from simple_dqn.files import from_here, open_file, real
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -101,6 +101,11 @@ def game_of_file(file: str) -> str:
 def names() -> str | None:
     """Return the names of the imports without their folders, which snapshots record; None: there are none."""
     return ", ".join(Path(name).name for name in IMPORTED)[:200] or None
+
+
+def flags() -> list[str]:
+    """Return the flags that repeat the imports in a command."""
+    return [word for name in IMPORTED for word in ("--import", str(from_here(Path(name))))]
 
 
 def register(setting: str, name: str, entry: Any, table: dict[str, Any]) -> None:

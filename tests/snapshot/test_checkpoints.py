@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simple_dqn import main
+from simple_dqn import main, own_code
 from simple_dqn.config import Config
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.run import Run, make_run
@@ -143,11 +143,13 @@ def test_a_disk_without_room_costs_a_line_and_not_the_run(saver: Saver, caplog: 
     assert number_and_rows_of_newest(saver) == (2, list(range(72, 80)))
 
 
-def test_before_the_first_checkpoint_the_last_snapshot_is_named(saver: Saver) -> None:
+def test_before_the_first_checkpoint_the_last_snapshot_is_named(saver: Saver, monkeypatch: Patch) -> None:
     assert saver.resume_hint() == ""
     for epoch in (9, 10):
         saver.save_snapshot(epoch, 10 * epoch, WEIGHTS)
     assert saver.resume_hint().endswith(f"resume.sh {saver.prefix}_10.pkl")
+    monkeypatch.setattr(own_code, "IMPORTED", {"/their/mine.py": (), "module": ()})
+    assert saver.resume_hint().endswith("_10.pkl --import /their/mine.py --import module")
 
 
 def test_no_checkpoint_gets_ahead_of_a_snapshot(saver: Saver, caplog: Logs) -> None:

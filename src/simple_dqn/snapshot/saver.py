@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from simple_dqn import own_code
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
 from simple_dqn.files import command, is_trained, kind_of, lock_file, replacing, reporting_failure
@@ -74,7 +75,7 @@ def locked(prefix: Path) -> Iterator[None]:
     if is_trained(prefix):
         raise UserError(f"{prefix.parent} has the project's own agents: give another --save_weights_prefix")
     folder = checkpoint_folder(prefix)
-    with reporting_failure(f"to {prefix.parent}", "make it writable or give another --save_weights_prefix"):
+    with reporting_failure(f"to {prefix.parent}", "make it a writable folder, or use another"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_file(folder / LOCK, prefix)
     with lock:
@@ -238,10 +239,10 @@ class Saver:
     def resume_hint(self) -> str:
         """Wait until all is written; return how to resume, by the last checkpoint or snapshot, if any."""
         futures.wait([self._last])
+        last, own = snapshots_after(self.prefix, -1)[-1:], own_code.flags()
         if self._checkpoints.latest_number():
-            return f", and continue from the last checkpoint with {command('resume', self.folder)}"
-        last = snapshots_after(self.prefix, -1)[-1:]
-        return f", and continue from the last snapshot with {command('resume', last[0])}" if last else ""
+            return f", and continue from the last checkpoint with {command('resume', self.folder, *own)}"
+        return f", and continue from the last snapshot with {command('resume', *last, *own)}" if last else ""
 
     def require_snapshots(self) -> None:
         """Raise UserError if a snapshot could not be written, which is lost when this process ends."""

@@ -349,13 +349,12 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
 def finish_training(config: Config, interrupt: Interrupt) -> None:
     """Log that a run is over, and the commands that can follow; see `play.finish`."""
     prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
-    imports = [word for file in own_code.IMPORTED for word in ("--import", from_here(Path(file)))]
     if prefix and interrupt.requested and CheckpointFolder(checkpoint_folder(prefix)).latest_number():
         folder = from_here(checkpoint_folder(prefix))
-        logger.info("Next: %s continues the run", command("resume", folder, *imports))
+        logger.info("Next: %s continues the run", command("resume", folder, *own_code.flags()))
     play.finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix and not interrupt.requested else []:
-        last = (from_here(snapshots[-1]), *imports)
+        last = (from_here(snapshots[-1]), *own_code.flags())
         play_it, test_it = command("play", *last), command("test", *last)
         logger.info("Next: %s shows it playing, %s measures it,", play_it, test_it)
         logger.info("and %s trains it further", command("resume", *last, "--epochs", config.run.epochs + 10))
