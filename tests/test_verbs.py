@@ -103,7 +103,7 @@ def test_too_large_a_network_renames_no_snapshot(finished: Path, monkeypatch: Pa
 def test_a_run_beside_the_files_of_another(home: Path, told: Told) -> None:
     pong, snapshot = words({**CATCH, **SMALL}), "snapshots/pong_1.pkl"
     end = " ".join(told("train", "pong", *pong, "--tensorboard", "true").splitlines()[-2:])
-    assert all(f"./{verb}.sh {snapshot} " in end for verb in ("play", "test", "resume"))
+    assert all(f"{PROJECT}/{verb}.sh {snapshot} " in end for verb in ("play", "test", "resume"))
     assert list((home / "results" / "pong").glob("events.out.tfevents.*"))
     # Another run begins with the exploration of its epoch.
     run("train", "pong", *pong, "--epochs", "2", "--start_epoch", "1", "--load_weights", snapshot)
