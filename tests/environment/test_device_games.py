@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -293,6 +294,15 @@ def test_bad_input_is_one_line(
     (line,) = told(*command.split(), code=2).splitlines()
     assert words in line
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_native_messages_of_warps_start_are_discarded(
+    monkeypatch: Patch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(warp, "init", lambda: os.write(2, b"no driver of a GPU"))
+    warp_games.warp_device(None)
+    os.write(2, b"later")
+    assert capfd.readouterr().err == "later"
 
 
 def test_auto_plays_by_ale_if_warp_has_no_folder_and_says_so(monkeypatch: Patch, caplog: Logs) -> None:

@@ -5,6 +5,7 @@ not be installed. If the network's GPU plays them (`run.device_of_games`), their
 """
 
 import logging
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -97,8 +98,14 @@ def writing_kernels() -> Iterator[None]:
 
 def warp_device(device: Any) -> Any:
     """Return Warp's name of PyTorch's `device` (None: the CPU), or raise UserError if Warp cannot use it."""
-    with writing_kernels():
-        warp.init()
+    with writing_kernels(), Path(os.devnull).open("w") as nowhere:
+        stderr = os.dup(2)
+        os.dup2(nowhere.fileno(), 2)  # native code writes there that it finds no driver of a GPU
+        try:
+            warp.init()
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
     if device is None:
         return warp.get_device("cpu")
     try:
