@@ -57,6 +57,20 @@ def trained(nodes: Nodes) -> Iterator[tuple[Run, Config]]:
             yield run, config
 
 
+def test_auto_without_a_cluster(tmp_path: Path) -> None:
+    """In a process of its own, as an import of Ray decides where it looks; first, before `nodes` starts."""
+    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    if any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])):
+        pytest.skip("a Ray cluster runs on this machine")
+    words = ("sweep", "pong", "--cluster", "auto")
+    process = started(tmp_path, *words, RAY_TMPDIR=tmp_path, RAY_ADDRESS="")
+    (line,) = process.communicate()[1].splitlines()
+    assert process.returncode == 2
+    assert "--cluster auto" in line
+    assert "ray start" in line
+    assert not list(tmp_path.iterdir())
+
+
 def test_catch_is_solved_though_some_actors_have_no_core(trained: tuple[Run, Config]) -> None:
     run, config = trained
     assert 0 < (run._schedule.report()["actors_alive"] or 0) < 5
@@ -156,21 +170,6 @@ def test_an_address_without_a_cluster_is_a_line(
     assert line.startswith("simple-dqn train: ")
     assert all(word in line for word in words), line
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-@pytest.mark.nightly
-def test_auto_without_a_cluster(tmp_path: Path) -> None:
-    """In a process of its own: where Ray looks for one is decided when it is imported."""
-    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
-    if any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])):
-        pytest.skip("a Ray cluster runs on this machine")
-    words = ("sweep", "pong", "--cluster", "auto")
-    process = started(tmp_path, *words, RAY_TMPDIR=tmp_path, RAY_ADDRESS="")
-    (line,) = process.communicate()[1].splitlines()
-    assert process.returncode == 2
-    assert "--cluster auto" in line
-    assert "ray start" in line
-    assert not list(tmp_path.iterdir())
 
 
 SWEEP_FLAGS = [
