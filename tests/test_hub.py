@@ -16,7 +16,7 @@ import pytest
 import simple_dqn
 from simple_dqn import main
 from simple_dqn.snapshot import Snapshot
-from tests.command_line import NEON, Capsys, Patch, Told
+from tests.command_line import NEON, PROJECT, Capsys, Patch, Told
 
 
 @pytest.mark.usefixtures("finished")
@@ -111,7 +111,7 @@ def test_an_agent_is_pushed_and_used(
 ) -> None:
     words = ["--games", "1", "--push", "me/catch"]
     assert main.run(["snapshot", "card", "snapshots/catch_1.pkl", *words]) == 0
-    assert capsys.readouterr().out.endswith("./play.sh hf://me/catch\n")
+    assert capsys.readouterr().out.endswith(f"{PROJECT}/play.sh hf://me/catch\n")
     folder = Path("snapshots/catch_1_card")
     assert hub.repos["me/catch"] == {file.name: file.read_bytes() for file in folder.iterdir()}
     assert '`simple_dqn.load("hf://me/catch")`' in (folder / "README.md").read_text()

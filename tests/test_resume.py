@@ -26,7 +26,20 @@ from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder
 from simple_dqn.snapshot.saver import Saver, locked, set_aside, snapshots_after
 from simple_dqn.types import CheckpointState
 from simple_dqn.verbs.train import check_flags
-from tests.command_line import CATCH, Capsys, Logs, Patch, Start, Told, catch, python, read, rows, watch
+from tests.command_line import (
+    CATCH,
+    PROJECT,
+    Capsys,
+    Logs,
+    Patch,
+    Start,
+    Told,
+    catch,
+    python,
+    read,
+    rows,
+    watch,
+)  # fmt: skip
 
 Moment = tuple[str, int, int]  # phase, epoch, steps
 BRIEF = ["train", *catch(epochs=2)]
@@ -152,7 +165,7 @@ def test_resumed_exactly(tmp_path: Path, start: Start, monkeypatch: Patch, kind:
             stop_at(patch, name, epoch, done)
             assert start(home.name, *command(kind)) == 128 + signal.SIGINT
         told, (stopped_rows, weights) = capsys.readouterr().err, outcome(home)
-        assert f"Next: ./resume.sh {CHECKPOINTS} continues the run" in told or "atari" in kind
+        assert f"Next: {PROJECT}/resume.sh {CHECKPOINTS} continues the run" in told or "atari" in kind
         ended = [(row["phase"], int(row["steps"])) for row in stopped_rows[-1:]]
         assert ended == ([(name, done)] if epoch else [])
         assert len(weights) == epoch
@@ -284,7 +297,7 @@ def test_resume_refuses_in_one_line(finished: Path, told: Told) -> None:
         f"{CHECKPOINTS} --replay_size 300": "give --replay_size 100",
         f"{CHECKPOINTS} --save_weights_prefix other": "leave out --save_weights_prefix",
         f"{CHECKPOINTS} --epochs 1": "larger --epochs",
-        "snapshots/pong_checkpoint": "has no usable checkpoint: train again: ./train.sh GAME",
+        "snapshots/pong_checkpoint": f"has no usable checkpoint: train again: {PROJECT}/train.sh GAME",
     }.items():
         assert complaint in told("resume", *flags.split(), code=2).splitlines()[-1]
     for path in (finished / CHECKPOINTS).glob("run_*.npz"):
@@ -346,7 +359,7 @@ def test_a_loss_of_nan_ends_it(tmp_path: Path, start: Start, monkeypatch: Patch,
     assert "the loss of update 3" in complaint  # 30 updates made an epoch
     assert "training step 1" in complaint
     assert "lower --learning_rate, and continue from the last checkpoint with" in complaint
-    assert f" ./resume.sh {CHECKPOINTS}" in complaint
+    assert f" {PROJECT}/resume.sh {CHECKPOINTS}" in complaint
     assert not (tmp_path / "run" / "snapshots" / "catch_2.pkl").exists()
     weights = newest(tmp_path / "run").run["agent"]["network"]["online"].values()
     assert all(np.isfinite(values).all() for values in weights)
@@ -372,7 +385,7 @@ def test_an_environment_that_fails_is_one_line_with_the_way_back(
         assert start("run", *BRIEF) == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert "step() failed: OwnError: broken" in complaint
-    assert (f"the last checkpoint with ./resume.sh {CHECKPOINTS}" in complaint) == saved
+    assert (f"the last checkpoint with {PROJECT}/resume.sh {CHECKPOINTS}" in complaint) == saved
     assert start("run", *BRIEF, "--resume") == 0
     whole, run = (Snapshot.load(tmp_path / name / "snapshots/catch_2.pkl") for name in ("whole", "run"))
     assert run.fingerprint == whole.fingerprint
@@ -442,7 +455,7 @@ def test_each_run_of_a_name_keeps_the_files_of_those_before(finished: Path, told
     # A snapshot that is put back in its place leads to its checkpoint.
     (finished / "snapshots" / "catch_before_2_1.pkl").rename(finished / "snapshots" / "catch_1.pkl")
     said = told("resume", "snapshots/catch_1.pkl", "--epochs", "2")
-    assert "One is there: ./resume.sh snapshots/catch_before_2_checkpoint continues" in said
+    assert f"One is there: {PROJECT}/resume.sh snapshots/catch_before_2_checkpoint continues" in said
 
 
 def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(finished: Path) -> None:

@@ -17,7 +17,7 @@ from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Step
 from simple_dqn.verbs.settings import resolve
-from tests.command_line import CATCH, Capsys, Patch, Told, nightly, python, run
+from tests.command_line import CATCH, PROJECT, Capsys, Patch, Told, nightly, python, run
 from tests.environment.test_ale import play
 
 COUNT_DOWN = '''
@@ -87,7 +87,7 @@ def test_every_verb_plays_it_if_the_file_is_named(home: Path, file: str, capsys:
     run("train", file, *flags, "--max_game_frames", "2")
     said = told("train", file, "parts", *flags)
     assert "--frame_skip 1, no no-ops at a start, and rewards are not clipped" in said
-    assert f"./resume.sh snapshots/count_down_parts_1.pkl --import {file} --epochs 11" in said
+    assert f"{PROJECT}/resume.sh snapshots/count_down_parts_1.pkl --import {file} --epochs 11" in said
     forget()
     snapshot = "snapshots/count_down_parts_1.pkl"
     for verb in ("test", "play", "record", "nvis", "resume"):
