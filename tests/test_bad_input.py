@@ -210,6 +210,7 @@ nvis CartPole-v1_1.pkl => nvis needs images | another snapshot
 train pong --save_weights_prefix PADDING => --save_weights_prefix | too long | 200
 nvis pong_1.pkl --game pong => unknown flag --game
 nvis pong_1.pkl --environment catch => was trained on pong, not on catch
+snapshot convert pong_1.pkl x.pkl --game breakout => was trained on pong, not on breakout
 snapshot show hf://me/catch => .venv/bin/python -m pip install huggingface_hub== | safetensors== | extra `hub`
 snapshot card pong_1.pkl --push me/catch => --push needs packages | the extra `hub`
 snapshot export pong_1.pkl --safetensors => --safetensors needs packages | the extra `hub`

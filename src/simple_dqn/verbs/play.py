@@ -68,11 +68,12 @@ def run_of(path: Path, snapshot: Snapshot) -> str:
 
 
 def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
-    """Return the snapshot at `path`, with a game that can be played; see `Snapshot.load`.
+    """Return the snapshot at `path`, of `game` if given, with a game that can be played; see `Snapshot.load`.
 
     The game of a snapshot of Neon's is `game`, or the longest known one with which the file's name begins.
     """
     snapshot = Snapshot.load(path, game)
+    check_fits(path, snapshot, game or snapshot.game)
     atari = snapshot.flags.get("environment", "ale") == "ale"
     return replace(snapshot, game=(atari and game_of(snapshot.game)) or snapshot.game)
 
