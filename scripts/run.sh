@@ -8,11 +8,6 @@ set -euo pipefail
 export SIMPLE_DQN_HOME=${BASH_SOURCE[0]%/scripts/run.sh}
 export SIMPLE_DQN_PROGRAM=$0
 
-if ! pwd -P >/dev/null 2>&1; then # libraries would fail with messages that do not name it
-  echo "$0: the current folder no longer exists: change to another" >&2
-  exit 2
-fi
-
 "$SIMPLE_DQN_HOME/scripts/setup.sh" requirements.txt
 
 # Memory pages of 2 MB in place of 4 kB save 5 % of a training step; the program computes the same.

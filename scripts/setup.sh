@@ -124,6 +124,8 @@ install_packages() {
     say "Set-up done."
 }
 
+# Libraries would fail with messages that do not name the folder.
+pwd -P >/dev/null 2>&1 || fail "the current folder no longer exists: change to another"
 if ready "$@"; then
     exit
 fi

@@ -126,9 +126,10 @@ def test_every_argument_arrives_also_through_a_link(ready: Project, tmp_path: Pa
 
 def test_a_folder_that_was_deleted_is_named(ready: Project, tmp_path: Path) -> None:
     enter = f"mkdir '{tmp_path}/gone' && cd '{tmp_path}/gone' && rmdir '{tmp_path}/gone'"
-    status, _, err = ready.run("bash", "-c", f"{enter}; exec '{ready.folder}/train.sh' pong")
-    assert status == 2
-    assert err.endswith("train.sh: the current folder no longer exists: change to another\n")
+    for script in ("train.sh pong", "dqn.sh pong", "bench.sh replay"):
+        status, _, err = ready.run("bash", "-c", f"{enter}; exec '{ready.folder}'/{script}")
+        assert status == 2
+        assert err.endswith(f"{script.split()[0]}: the current folder no longer exists: change to another\n")
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])

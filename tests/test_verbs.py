@@ -26,7 +26,7 @@ from simple_dqn.config import Config, RunConfig, words
 from simple_dqn.doctor import CHECKS, Finding, examine
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import ScoreBoard
-from simple_dqn.files import command
+from simple_dqn.files import command, from_here
 from simple_dqn.random_streams import draw_seed, stream
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.statistics.csv_file import read_run
@@ -322,6 +322,14 @@ def test_a_suggested_command_is_called_as_the_last_or_exists(
     Path("link").symlink_to(PROJECT / "train.sh")
     monkeypatch.setattr(os, "environ", {} if called is None else {"SIMPLE_DQN_PROGRAM": called})
     assert (command("play"), command("play", "a b")) == (suggested, f"{suggested} 'a b'")
+
+
+def test_a_command_is_suggested_in_a_folder_that_was_deleted(monkeypatch: Patch, tmp_path: Path) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("SIMPLE_DQN_PROGRAM", "/dqn/train.sh")
+    assert command("play", from_here(tmp_path)) == f"/dqn/play.sh {tmp_path}"
 
 
 Prepare = Callable[[Patch, Path], object]

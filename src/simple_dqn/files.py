@@ -108,8 +108,9 @@ def is_snapshot(path: Path) -> bool:
 
 def from_here(path: Path) -> Path:
     """Return `path` relative to the current folder if it is inside it, else unchanged."""
-    whole, here = path.absolute(), Path.cwd()
-    return whole.relative_to(here) if whole.is_relative_to(here) else path
+    with suppress(FileNotFoundError, ValueError):  # the current folder was deleted, or `path` is not in it
+        return path.absolute().relative_to(Path.cwd())
+    return path
 
 
 def unused_path(path: Path) -> Path:
