@@ -307,7 +307,7 @@ def test_show_and_convert(tmp_path: Path, model: Model, capsys: Capsys, told: To
     convert = ["snapshot", "convert", str(source), str(target)]
     assert "rename it GAME_EPOCH.pkl" in told(*convert, code=2)
     assert not target.exists()
-    told(*convert, "--game", "breakout")
+    told(*convert, "--game", "Breakout")
     before = target.read_bytes()
     assert before.startswith(b"PK")
     assert (Snapshot.load(target).game, Snapshot.load(target).epoch) == ("breakout", 0)

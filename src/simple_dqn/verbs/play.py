@@ -75,7 +75,7 @@ def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
     snapshot = Snapshot.load(path, game)
     check_fits(path, snapshot, game or snapshot.game)
     atari = snapshot.flags.get("environment", "ale") == "ale"
-    return replace(snapshot, game=(atari and game_of(snapshot.game)) or snapshot.game)
+    return replace(snapshot, game=(atari and game_of(snapshot.game.lower())) or snapshot.game)
 
 
 def flags_of_playing(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
