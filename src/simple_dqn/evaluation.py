@@ -83,7 +83,7 @@ class ScoreBoard:
     """
 
     def __init__(self, workers: int, games: int = 0, steps: int = 0) -> None:
-        """Set up a test by E = `workers`, of `games` games, or of those that begin within `steps` steps."""
+        """Set up a test by E = `workers` of `games`, or of those that begin within `steps`; 0: no limit."""
         self.scores: list[float] = []  # of the games that count, in the order of their ends
         self.steps = 0  # over all workers
         self._limit = steps or math.inf

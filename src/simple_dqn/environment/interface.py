@@ -93,7 +93,7 @@ class Environment(ABC):
 
     @abstractmethod
     def set_state(self, state: CheckpointState) -> None:
-        """Restore what `get_state` returned, in this or in another process; see `check_state`."""
+        """Restore what `get_state` returned, here or elsewhere; UserError: it is the state of other games."""
 
     def close(self) -> None:  # noqa: B027 - games on a device have nothing to close
         """Finish recordings and close windows; the environment cannot be used any more."""
