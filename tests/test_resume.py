@@ -39,7 +39,7 @@ from tests.command_line import (
     read,
     rows,
     watch,
-)  # fmt: skip
+)
 
 Moment = tuple[str, int, int]  # phase, epoch, steps
 BRIEF = ["train", *catch(epochs=2)]

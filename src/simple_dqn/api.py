@@ -227,7 +227,7 @@ def _flag_words(flags: Mapping[str, Any]) -> list[str]:
     for name in {"help", "h", "print_config"} & flags.keys():
         raise UserError(f"{name} is for the command line: leave it out")
     import_code(flags.get("imports") or ())
-    read_settings({name: value for name, value in flags.items() if name in SETTINGS})
+    read_settings({name: flags[name] for name in flags if name in SETTINGS})  # its messages name no flag
     return words({name: value for name, value in flags.items() if name != "imports"})
 
 

@@ -487,7 +487,7 @@ def make_run(
         agent = make_agent(config, environment, network, statistics, saver)
         if test_environment:
             player, rate = make_player(config, test_environment, network), config.agent.exploration_rate_test
-            tester = Tester(player, rate, statistics, 0, config.run.test_steps)
+            tester = Tester(player, rate, statistics, games=0, steps=config.run.test_steps)
         schedule = make_schedule(config, environment, statistics)
         opened.pop_all()  # from now on `Run.close` does it
     return Run(agent, tester, statistics, saver, config, interrupt, schedule)
