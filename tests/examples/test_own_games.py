@@ -3,7 +3,6 @@
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import numpy as np
@@ -15,7 +14,6 @@ from simple_dqn.environment import Environment, import_game, make, own_code_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot
-from simple_dqn.types import Step
 from simple_dqn.verbs.settings import resolve
 from tests.command_line import CATCH, PROJECT, Capsys, Patch, Told, nightly, python, run
 from tests.environment.test_ale import play
@@ -74,10 +72,6 @@ def open_own(games: int, processes: int = 0, file: str = "games/count.py") -> En
     flags = {**import_game({"game": file}), "screen_width": 10, "screen_height": 8, "frame_skip": 1}
     config = EnvironmentConfig(**flags, processes=processes, random_starts=0)
     return make(config, [stream(3, "environment", place) for place in range(games)], training=True)
-
-
-def shown(steps: list[Step]) -> list[tuple[Any, ...]]:
-    return [(step.screens.tobytes(), step.rewards.tolist(), step.resets.tolist()) for step in steps]
 
 
 @pytest.mark.parametrize("file", [nightly("games/count.py"), "games/saved.py"])

@@ -259,9 +259,7 @@ NOTEBOOK = json.loads((PROJECT / "examples" / "tour.ipynb").read_text())
 CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 
 
-def test_the_examples_are_short_and_the_notebook_holds_no_outputs() -> None:
-    for file in CHANGES:
-        assert len((PROJECT / "examples" / file).read_text().splitlines()) < 80
+def test_the_notebook_holds_no_outputs() -> None:
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CELLS)
 
 
