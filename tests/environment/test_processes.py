@@ -88,16 +88,6 @@ def test_one_game_alone_is_recorded(tmp_path: Path) -> None:
     assert len(set(sounds[0])) > 1, "all is silent"
 
 
-def test_a_game_that_cannot_be_made_says_so_as_in_one_process() -> None:
-    told = []
-    for processes in (0, 2):
-        with pytest.raises(UserError) as raised:
-            games(processes, record_sound_filename="/absent/game.wav")
-        told.append(str(raised.value))
-    assert told[0] == told[1]
-    assert psutil.Process().children() == []
-
-
 FAULTY = 4
 PROGRAM = "from tests.environment.test_processes import opened\nenvironment = opened()\nenvironment.reset()\n"
 WELL, RAISE, REFUSE, EXIT, DAWDLE = range(5)  # actions
