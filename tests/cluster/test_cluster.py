@@ -28,7 +28,7 @@ from simple_dqn.run import Run, make_run
 from simple_dqn.snapshot.checkpoint import CheckpointFolder
 from simple_dqn.sweep.pool import SOURCE
 from tests.cluster.conftest import Nodes
-from tests.command_line import PROJECT, Patch, Told, catch, nightly, python
+from tests.command_line import PROJECT, Told, catch, nightly, python
 from tests.test_learning import SETTINGS, score
 
 # More actors than the three cores of the cluster: the others must keep no one waiting. No two trainings are
@@ -59,7 +59,6 @@ def trained(nodes: Nodes) -> Iterator[tuple[Run, Config]]:
 
 def test_auto_without_a_cluster(tmp_path: Path) -> None:
     """In a process of its own, as an import of Ray decides where it looks; first, before `nodes` starts."""
-    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
     if any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])):
         pytest.skip("a Ray cluster runs on this machine")
     words = ("sweep", "pong", "--cluster", "auto")
@@ -160,16 +159,15 @@ def test_nothing_is_left_behind_and_a_killed_run_goes_on(tmp_path: Path, killed:
       for address in ("nowhere", "host:", "ray://127.0.0.1:10001", "host:123456")),
 ], ids=str)  # fmt: skip
 def test_an_address_without_a_cluster_is_a_line(
-    tmp_path: Path, home: Path, monkeypatch: Patch, told: Told, address: str, words: list[str]
+    home: Path, told: Told, address: str, words: list[str]
 ) -> None:
-    monkeypatch.setattr("simple_dqn.cluster.session.require_extra", lambda *_: None)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = address.replace("FREE", str(free.getsockname()[1]))
         line = told("train", *catch(cluster=address, replay_size=1000), code=2).splitlines()[-1]
     assert line.startswith("simple-dqn train: ")
     assert all(word in line for word in words), line
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in home.rglob("*") if path.is_file()]
 
 
 SWEEP_FLAGS = [
@@ -240,8 +238,6 @@ BOTH = ["pong", "breakout"]
     ("cluster", "games"), [("none", ["breakout"]), nightly("none", BOTH), nightly("local", BOTH)]
 )
 def test_every_run_ends_despite_kills(tmp_path: Path, sweep: Sweep, cluster: str, games: list[str]) -> None:
-    if cluster == "local":
-        pytest.importorskip("ray", reason="the extra `cluster` is not installed")
     results, snapshots = (tmp_path / folder / "sweep" / "two" for folder in ("results", "snapshots"))
     command, lost = [*games, "--cluster", cluster], set[str]()
     if len(games) > 1:

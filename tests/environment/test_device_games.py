@@ -105,7 +105,6 @@ def test_a_saved_game_goes_on_exactly_and_only_on_the_same_emulator() -> None:
     ("cpu", CPU.X, 1 << 30, "outside 0 to 255"),
     ("tia", TIA.ROWS, 2**31 - 1, "outside 0 to 256"),
     ("tia", TIA.BUFFER, 1 << 20, "outside 0 to 1"),
-    ("tia", TIA.GRP0, 1 << 24, "outside 0 to 255"),
     ("riot", RIOT.SHIFT, -1, "outside 0 to 10"),
     ("stand", STAND.HELD, 18, "outside 0 to 17"),
     ("stand", STAND.BEGUN, -1, "outside 0 to"),
