@@ -150,6 +150,7 @@ train pong --save_weights_prefix . => --save_weights_prefix . is a folder
 train pong --load_weights missing_3.pkl => missing_3.pkl does not exist
 train pong --screen_width 8 => screen
 train pong --screen_width 1024 --screen_height 1024 --network mlp => weights, too many | --screen_width
+train pong --environment catch => --environment catch plays catch, not pong | leave it out
 train pong --epochs 1e300 => --epochs | too large
 resume pong_7.pkl => pong_7.pkl does not exist | pong_1.pkl
 test cut_1.pkl => cut_1.pkl cannot be used (it is cut off or damaged): copy or download it again

@@ -459,11 +459,13 @@ def test_each_run_of_a_name_keeps_the_files_of_those_before(finished: Path, told
 
 
 def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(finished: Path) -> None:
-    main.run(["resume", "snapshots/catch_1.pkl"])  # keeps a copy of the CSV
+    shutil.rmtree("snapshots/catch_checkpoint")
+    main.run(["resume", "snapshots/catch_1.pkl", "--learning_rate", "0.001"])  # keeps a copy of the CSV
     main.run([*BRIEF, "--learning_rate", "0.002"])
     ends = {path.name.removeprefix("catch.") for path in (finished / "results").iterdir()}
-    assert ends == {"csv", "yaml", "1.csv", "2.csv", "2.yaml"}
-    assert read_settings("results/catch.2.yaml")["learning_rate"] == 0.00025
+    assert ends == {"csv", "yaml", "1.csv", "1.yaml", "2.csv", "2.yaml"}
+    rates = [read_settings(f"results/catch{n}.yaml")["learning_rate"] for n in (".1", ".2", "")]
+    assert rates == [0.00025, 0.001, 0.002]
 
 
 def test_a_run_stopped_before_its_first_row_leaves_no_results_to_keep(finished: Path) -> None:

@@ -47,7 +47,9 @@ NAMES = {"workers": "games", "play_games": "games", "random_seed": "seed", "expl
 
 # fmt: off
 _Path = str | Path | None
-_Fields = TypedDict("_Fields", {  # noqa: UP013 - the fields of `config.py`, as a test requires
+# The fields of `config.py`, as a test requires; `imports` are your own files or modules.
+Settings = TypedDict("Settings", {  # noqa: UP013 - shorter than a class with a line for each
+    "imports": str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     "environment": str, "observation": str, "emulator": str, "workers": int, "processes": int,
     "display_screen": bool, "frame_skip": int, "repeat_action_probability": float,
     "terminal_on_life_loss": bool, "minimal_action_set": bool, "color_averaging": bool, "frame_maximum": bool,
@@ -72,18 +74,13 @@ _Fields = TypedDict("_Fields", {  # noqa: UP013 - the fields of `config.py`, as 
     "visualization_file": _Path, "random_seed": int | None, "log_level": str, "cluster": str, "actors": int,
     "chunk_steps": int, "weights_every": int,
 }, total=False)
+Settings.__doc__ = """Every setting, by name, so that editors complete them.
+
+Example:
+    >>> few: simple_dqn.Settings = {"epochs": 1, "train_steps": 5000}
+    >>> simple_dqn.train("pong", **few)
+"""
 # fmt: on
-
-
-class Settings(_Fields, total=False):
-    """Every setting, by name, so that editors complete `simple_dqn.train("pong", train_steps=...)`.
-
-    Example:
-        >>> few: simple_dqn.Settings = {"epochs": 1, "train_steps": 5000}
-        >>> simple_dqn.train("pong", **few)
-    """
-
-    imports: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]  # your own files or modules
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from simple_dqn.errors import UserError
 from simple_dqn.types import CheckpointState
 from simple_dqn.value_heads import VALUE_HEADS, ImplicitHead, ValueHead
 
-MOST_WEIGHTS = 1 << 25  # of a dense layer: a snapshot has at most 128 MiB
+MOST_WEIGHTS = 1 << 25  # of a layer: a snapshot has at most 128 MiB
 COSINES = 64  # n of the embedding of fractions (Dabney et al. 2018b, equation 4)
 
 # (random stream, shape, inputs to one unit) -> initial values in that shape
@@ -341,6 +341,7 @@ def _convolutional(spec: NetworkSpec, config: NetworkConfig, channels: int) -> M
     """Return the layers before the dense ones for `channels` screens."""
 
     def convolution(name: str, channels: int, filters: int, size: int, stride: int, pad: int = 0) -> Modules:
+        _check_weights(channels * filters * size**2)
         biases = spec.biases and config.normalization == "none"
         kind = ScreenConvolution if name == "conv1" and size % stride == 0 else nn.Conv2d
         sums = kind(channels, filters, size, stride, pad, bias=biases)
@@ -384,9 +385,7 @@ def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, actions: int
     layers = [layer for layer in spec.layers if isinstance(layer, Dense)]
     for number, layer in enumerate(layers, 1):
         name = f"dense{number}"
-        if features * layer.units > MOST_WEIGHTS:
-            remedy = "choose a smaller --network, or lower --screen_width and --screen_height of screens"
-            raise UserError(f"a layer would have {features * layer.units:,} weights, too many: {remedy}")
+        _check_weights(features * layer.units)
         modules[name] = linear(features, layer.units, bias=spec.biases and config.normalization == "none")
         modules.update(_norm(config, name, layer.units, nn.BatchNorm1d))
         modules[f"{name}_relu"] = nn.ReLU(inplace=True)
@@ -396,6 +395,13 @@ def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, actions: int
     else:
         modules["output"] = linear(features, actions * head.size, bias=spec.biases)
     return modules
+
+
+def _check_weights(count: int) -> None:
+    """Raise UserError if `count` is too many for a layer."""
+    if count > MOST_WEIGHTS:
+        remedy = "choose a smaller --network, or lower --screen_width and --screen_height of screens"
+        raise UserError(f"a layer would have {count:,} weights, too many: {remedy}")
 
 
 def _norm(config: NetworkConfig, name: str, channels: int, batch_norm: type[nn.Module]) -> Modules:

@@ -133,6 +133,12 @@ def test_screens_that_are_too_small_are_refused() -> None:
             build(shape=shape)
 
 
+def test_layers_that_are_too_large_are_refused_before_their_weights_are_made() -> None:
+    for layers in ((Dense(10**6),), (Convolution(10**8, 8, 4),), (ResidualSection(10**5),)):
+        with pytest.raises(UserError, match="weights, too many: choose a smaller --network"):
+            build(replace(NATURE, layers=layers))
+
+
 @pytest.mark.parametrize("settings", [{}, {"dueling": True, "noisy_sigma": 2.0}])
 def test_all_dense_layers_are_noisy_and_begin_as_in_the_paper(settings: dict[str, Any]) -> None:
     network, dueling, sigma = build(noisy=True, **settings), bool(settings), settings.get("noisy_sigma", 0.5)

@@ -154,6 +154,8 @@ def import_game(given: dict[str, Any]) -> dict[str, Any]:
 def with_environment(given: dict[str, Any]) -> dict[str, Any]:
     """Return `given` with the kind of environment of its game, as `import_game` does, but import no code."""
     game = given.get("game", "")
+    if given.get("environment") == "catch" and game not in ("", "catch"):
+        raise UserError(f"--environment catch plays catch, not {game}: leave it out")
     if "environment" in given or not game:
         return given
     if atari.is_rom(game):

@@ -181,15 +181,13 @@ def resume(arguments: Sequence[str], program: str) -> None:
 class SettingsWriter(Writer):
     """Writes the settings of a run beside its CSV, in a file `.yaml`, once the run begins."""
 
-    def __init__(self, config: Config, preset: str | None = None, renew: bool = True) -> None:
+    def __init__(self, config: Config, preset: str | None = None) -> None:
         """Check that the file of the run with the settings `config` can be written, or raise UserError.
 
-        `open` renames the settings of another run, unless that run's CSV has no rows. Without `preset` the
-        run is resumed: the earlier file names its preset, and is replaced if it is the run's own, `renew`.
+        Without `preset` the run is resumed, and the earlier file names its preset.
         """
         csv = Path(config.run.csv_file or "")
-        empty = kind_of(csv) == "file" and is_of_run(csv, "") is None
-        self._path, self._renew = csv.with_suffix(".yaml"), empty or (renew and preset is None)
+        self._path, self._of_lost_csv = csv.with_suffix(".yaml"), preset is not None and not kind_of(csv)
         if kind_of(self._path):
             starts = tuple(f"{key}:".encode() for key in command_line.KEYS)
             check_target(self._path, "--csv_file", starts, "it is not a settings file")
@@ -198,15 +196,18 @@ class SettingsWriter(Writer):
                     preset = command_line.read(str(self._path)).get("preset")
                 logger.info("Preset %s", preset or "simple_dqn")
         self._text = command_line.listing(config, preset or "simple_dqn")
-        # The earlier CSV, which its own writer renames before `open`, and its settings get the same number.
-        self._earlier = files.unused_path(csv).with_suffix(".yaml")
+        self._copied_csv = files.unused_path(csv)  # the name of its copy, if its writer makes one
 
     def open(self) -> None:
-        """Write the file, and rename or replace the one that is there."""
+        """Write the file, after the CSV's writer has opened the CSV.
+
+        The earlier file gets the name of the CSV's copy, if one was made because the run is another.
+        """
         with replacing(self._path) as beside:
             beside.write_text(f"{self._text}\n", encoding="utf-8")
-            if self._path.exists() and not self._renew:
-                self._path.rename(files.unused_path(self._path) if self._earlier.exists() else self._earlier)
+            if self._path.exists() and (self._of_lost_csv or kind_of(self._copied_csv)):
+                earlier = self._copied_csv.with_suffix(".yaml")
+                self._path.rename(files.unused_path(self._path) if earlier.exists() else earlier)
 
 
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
@@ -275,10 +276,10 @@ def _resume_from(
     latest = max(phase.epoch if phase.done else phase.trained, config.run.start_epoch)
     if later := snapshots_after(prefix, latest):
         logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
-    # Beside the CSV of another run are also its settings, curves and ids of trackers.
+    # Beside the CSV of another run are also its curves and ids of trackers.
     csv = config.run.csv_file
     own = not csv or is_of_run(Path(csv), last_row) is not False
-    writers = [*([SettingsWriter(config, renew=own)] if csv else []), *writers]
+    writers = [*([SettingsWriter(config)] if csv else []), *writers]
     resumed = last_row if phase.done else last_row.rstrip()
     with Interrupt() as stop, closing(make_run(config, stop, resumed if own else None, writers)) as run:
         logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
