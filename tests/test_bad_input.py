@@ -304,12 +304,10 @@ READERS = [
     ["train", "pong", "--import", "PATH.py", *SHORT],
     ["train", "pong", "--config", "PATH"],
     [*CATCH, "--load_weights", "PATH"],
-    ["sweep", "pong", "--config", "PATH"],
     ["sweep", "pong", "--load_weights", "PATH"],
     *([name, "PATH"] for name in ("resume", "test", "play", "record", "nvis", "plot")),
     ["plot", "a=PATH,PATH"],
     ["snapshot", "show", "PATH"],
-    ["profile_test", "pong", "--load_weights", "PATH"],
 ]
 WRITERS = [
     [*CATCH, "--csv_file", "PATH"],
