@@ -5,7 +5,7 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, CompletedProcess, Popen
 from typing import Any, TypeAlias
@@ -103,34 +103,26 @@ class Clock:
 class ReadError(Exception):
     """A command line was read without a complaint; what would have followed is left out."""
 
-    def __init__(self, parser: argparse.ArgumentParser, outcome: Any) -> None:
+    def __init__(self, parser: argparse.ArgumentParser, given: Any) -> None:
         super().__init__(f"{parser.prog} was read")
-        given = outcome[0] if isinstance(outcome, tuple) else outcome
         self.parser, self.given = parser, dict(given if isinstance(given, dict) else vars(given))
 
 
 @contextmanager
 def only_reading() -> Iterator[None]:
     """Let every parser raise `ReadError` once it has read a whole command line."""
-    inside: list[str] = []  # the ways that are under way: each calls those after it
 
-    def ending(parse: Callable[..., Any]) -> Callable[..., Any]:
+    def ending(owner: Any, name: str) -> Any:
+        parse = getattr(owner, name)
+
         def read(parser: argparse.ArgumentParser, *arguments: Any) -> Any:
-            inside.append(parse.__name__)
-            try:
-                outcome = parse(parser, *arguments)
-            finally:
-                inside.pop()
-            if inside:
-                return outcome
-            raise ReadError(parser, outcome)
+            with patch.object(owner, name, parse):  # of a flag, such as `--compare`, which has its own parser
+                given = parse(parser, *arguments)
+            raise ReadError(parser, given)
 
-        return read
+        return patch.object(owner, name, read)
 
-    plain = argparse.ArgumentParser
-    with ExitStack() as patches:
-        for owner, name in ((Parser, "parse"), (plain, "parse_args"), (plain, "parse_known_args")):
-            patches.enter_context(patch.object(owner, name, ending(getattr(owner, name))))
+    with ending(Parser, "parse"), ending(argparse.ArgumentParser, "parse_args"):
         yield
 
 

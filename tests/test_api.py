@@ -7,13 +7,12 @@ import pickle
 import re
 import shutil
 import signal
-import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -27,12 +26,13 @@ from simple_dqn import main, random_streams, statistics
 from simple_dqn.config import REGISTERED, SETTINGS, EnvironmentConfig, words
 from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
+from simple_dqn.environment.interface import GameVector
 from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.snapshot.saver import locked
 from simple_dqn.statistics import Point, Writer
-from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, nightly, python, rows
+from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, nightly, python, rows, watch
 
 pytestmark = pytest.mark.usefixtures("home")
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -81,16 +81,10 @@ def test_what_is_not_needed_is_not_loaded(home: Path) -> None:
         run.make_statistics(settings, errors.Interrupt())
         assert not {'wandb', 'trackio', 'tensorboard', 'torch', 'simple_dqn.api'} & set(sys.modules)
         simple_dqn.make('catch', environment='catch').reset()
-        for call in (
-            lambda: simple_dqn.load(SNAPSHOT, minimal_action_set=False),
-            lambda: simple_dqn.train('pong', double=True, munchausen=True),
-        ):
-            try:
-                call()
-            except simple_dqn.UserError:
-                continue
-            raise AssertionError
-        assert 'torch' not in sys.modules
+        try:
+            simple_dqn.load(SNAPSHOT, minimal_action_set=False)
+        except simple_dqn.UserError:
+            assert 'torch' not in sys.modules
         simple_dqn.load(SNAPSHOT)
         assert 'torch' in sys.modules
     """
@@ -134,16 +128,10 @@ def test_a_training_is_that_of_the_command_line(snapshot: Path, home: Path, capl
     assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
 
 
-def test_ctrl_c_ends_a_training_cleanly_and_it_can_go_on(snapshot: Path, home: Path) -> None:
-    def stop(row: dict[str, Any]) -> None:
-        if row["phase"] == "random":
-            signal.raise_signal(signal.SIGINT)
-
+def test_ctrl_c_ends_a_training(home: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        simple_dqn.train("catch", on_phase_end=stop, **CATCH)
-    assert not list(home.glob("snapshots/*.pkl"))
-    run = simple_dqn.train("catch", resume=True, **CATCH)
-    assert Snapshot.load(run.snapshots[0]).fingerprint == Snapshot.load(snapshot).fingerprint
+        simple_dqn.train("catch", on_phase_end=lambda _: signal.raise_signal(signal.SIGINT), **CATCH)
+    assert not list(home.glob("snapshots/*.pkl"))  # the phase of random play was the last
 
 
 @pytest.mark.parametrize(("callback", "left"), [("on_step", [40]), ("on_phase_end", [])])
@@ -239,19 +227,12 @@ def test_a_run_without_files_needs_no_lock(home: Path) -> None:
 
 @pytest.mark.parametrize("flags", [{"replay_size": 10**9}, {"track": "mine"}])
 def test_a_run_that_cannot_be_built_closes_its_games(monkeypatch: Patch, flags: dict[str, Any]) -> None:
-    made, closed = list[Any](), list[Any]()
-    make_environment = simple_dqn.run.make_environment
-
-    def make(*arguments: Any, **named: Any) -> Any:
-        made.append(environment := make_environment(*arguments, **named))
-        monkeypatch.setattr(environment, "close", lambda: closed.append(environment))
-        return environment
-
-    monkeypatch.setattr(simple_dqn.run, "make_environment", make)
+    closed: list[object] = []
+    watch(GameVector, "close", closed.append, monkeypatch)
     simple_dqn.register_track("mine", lambda path, settings, resumed: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(simple_dqn.UserError, match=r"memory|returned None: return a Writer"):
         simple_dqn.train("catch", **{**CATCH, "test_steps": 40, **flags})
-    assert len(made) == len(closed) == 2  # for training and for tests
+    assert len(closed) == 2  # those of training and of tests
 
 
 def test_an_agent_scores_as_the_verb_and_in_gymnasiums_loop(snapshot: Path, home: Path) -> None:
@@ -320,42 +301,18 @@ def test_every_setting_is_a_keyword_that_editors_and_mypy_know() -> None:
     assert get_type_hints(simple_dqn.Settings).keys() == wanted.keys() - {"game"}
 
 
-TYPED = """
-import numpy as np
-import simple_dqn
-
-def stop(row: dict[str, object]) -> bool:
-    return row["epoch"] == 3
-
-few: simple_dqn.Settings = {"train_steps": 100, "exploration_decay_steps": "10%", "keep": "best"}
-run = simple_dqn.train("pong", "quick", on_step=stop, every=100, **few)
-agent = simple_dqn.load(run.best or run.snapshots[-1], backend="cpu", synchronize=None)
-values: float = agent.q_values(np.zeros((1, 4, 84, 84), np.uint8)).max() + agent.evaluate(games=3).games[0]
-simple_dqn.train("pong", learning_rate=1, imports=["mine.py"], csv_file=run.csv_file)
-simple_dqn.make("pong", games=2, frame_skip=4).reset().screens.astype(float)
-"""
-MISTYPED = """
-simple_dqn.train("pong", train_step=3)
-simple_dqn.train("pong", epochs="many")
-simple_dqn.train("pong", on_step=3)
-simple_dqn.load("pong_1.pkl", backand="cpu")
-simple_dqn.make("pong", frame_skip=1.5)
-simple_dqn.lod("pong_1.pkl")
-"""
-
-
-@pytest.mark.nightly
-def test_a_typed_script_passes_mypy_and_each_misspelt_line_does_not(tmp_path: Path) -> None:
-    """As where the package is installed."""
-    users = tmp_path / "python"
-    users.write_text(f'#!/bin/sh\nPYTHONPATH={PROJECT / "src"} exec {sys.executable} "$@"\n')
-    users.chmod(0o755)
-    (tmp_path / "script.py").write_text(TYPED + MISTYPED)
-    flags = ["--strict", "--python-executable", str(users), "--cache-dir=/dev/null", "--config-file="]
-    checked = python("-m", "mypy", *flags, "script.py", cwd=tmp_path)
-    wrong = [int(line) for line in re.findall(r"^script.py:(\d+): error", checked.stdout, re.MULTILINE)]
-    lines = TYPED.count("\n")
-    assert wrong == [lines + number for number in range(2, 8)], checked.stdout + checked.stderr
+if TYPE_CHECKING:  # mypy passes the first lines, and needs each `ignore` of the others
+    few: simple_dqn.Settings = {"train_steps": 100, "exploration_decay_steps": "10%", "keep": "best"}
+    run = simple_dqn.train("pong", "quick", on_step=lambda row: row["epoch"] == 3, every=100, **few)
+    agent = simple_dqn.load(run.best or run.snapshots[-1], backend="cpu", synchronize=None)
+    value: float = agent.q_values(np.zeros((1, 4, 84, 84), np.uint8)).max() + agent.evaluate(games=3).games[0]
+    simple_dqn.train("pong", learning_rate=1, imports=["mine.py"], csv_file=run.csv_file)
+    simple_dqn.make("pong", games=2, frame_skip=4).reset().screens.astype(float)
+    simple_dqn.train("pong", train_step=3)  # type: ignore[call-arg]
+    simple_dqn.train("pong", epochs="many")  # type: ignore[arg-type]
+    simple_dqn.train("pong", on_step=3)  # type: ignore[arg-type]
+    simple_dqn.load("pong_1.pkl", backand="cpu")  # type: ignore[call-arg]
+    simple_dqn.make("pong", frame_skip=1.5)  # type: ignore[arg-type]
 
 
 def test_an_environment_checks_actions_and_restores_its_state() -> None:
@@ -485,33 +442,6 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     known = list(REGISTERED["target_rule"])
     simple_dqn.register_target_rule("max", double_targets)
     assert (TARGET_RULES["max"], REGISTERED["target_rule"]) == (double_targets, known)
-
-
-def test_a_sampler_with_a_state_goes_on_and_begins_where_another_was(home: Path, caplog: Logs) -> None:
-    class Remembering(Uniform):
-        drawn: Any = np.zeros(0, np.int64)
-
-        def draw(self, count: int, steps: int, rng: np.random.Generator) -> Any:
-            numbers, weights = super().draw(count, steps, rng)
-            self.drawn = np.append(self.drawn, numbers)
-            return numbers, weights
-
-        def get_state(self) -> dict[str, Any]:
-            return {"drawn": self.drawn, "offset": -1}
-
-        def set_state(self, state: Mapping[str, Any]) -> None:
-            self.drawn = state["drawn"]
-
-    simple_dqn.register_sampler("remembering", Remembering)
-    settings: dict[str, Any] = {**CATCH, "resume": True}
-    for label, samplers in (("same", ["remembering"] * 3), ("other", ["uniform", "remembering", "uniform"])):
-        for epochs, sampler in enumerate(samplers, 1):
-            run = simple_dqn.train("catch", label=label, **{**settings, "epochs": epochs, "sampler": sampler})
-    whole = simple_dqn.train("catch", label="whole", **{**settings, "epochs": 3})
-    assert "cannot be used" not in caplog.text
-    for label in ("same", "other"):
-        path = run.snapshots[-1].with_name(f"catch_{label}_3.pkl")
-        assert Snapshot.load(path).fingerprint == Snapshot.load(whole.snapshots[-1]).fingerprint
 
 
 @pytest.mark.parametrize(("drawn", "told"), [

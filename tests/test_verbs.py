@@ -33,7 +33,7 @@ from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.types import Step
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, open_snapshot, settings_of_agent
 from simple_dqn.verbs.snapshot import curve_of
-from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, Told, catch, rows, run
+from tests.command_line import CATCH, PROJECT, Capsys, Logs, Patch, Told, catch, rows, run
 from tests.watch.test_record import save
 
 SMALL: dict[str, Any] = {"random_steps": 300, "train_steps": 120, "test_steps": 60, "replay_size": 500,
@@ -52,20 +52,6 @@ def outcome_of(path: Path, flags: str) -> dict[str, Any]:
 def agent(home: Path) -> Path:
     flags = {"game": "catch", "environment": "catch", "workers": 4, "test_steps": 0, "replay_size": 100}
     return save(home / "catch_3.pkl", **flags)
-
-
-def test_train_writes_what_it_promises(home: Path) -> None:
-    """A game of Catch takes 7 steps and one to start the next: 23 rounds end the third of each place."""
-    run("train", *catch("long", **SMALL, workers=3, epochs=3))
-    path, weights = home / "results" / "catch_long.csv", home / "snapshots"
-    assert [(row["epoch"], row["phase"]) for row in rows(path)] == [
-        ("0", "random"),
-        *((epoch, phase) for epoch in "123" for phase in ("train", "test")),
-    ]  # fmt: skip
-    first, last = (Snapshot.load(weights / f"catch_long_{epoch}.pkl").weights for epoch in (1, 3))
-    assert np.any(first["output.bias"] != last["output.bias"])
-    names = ("steps", "nr_games", "total_train_steps", "weight_updates", "replay_memory_count")
-    assert [rows(path)[-1][name] for name in names] == ["69", "8", "360", "90", "498"]
 
 
 def test_a_resumed_run_goes_on_with_the_same_threads(home: Path, monkeypatch: Patch) -> None:
@@ -121,8 +107,6 @@ def test_test_reports_by_protocol(home: Path, capsys: Capsys) -> None:
     path = save(home / "breakout_3.pkl", game="breakout")
     outcome = outcome_of(path, "--protocol nature --play_games 3 --max_game_frames 2000")
     assert len(outcome["scores"]) == 3
-    assert outcome["mean"] == pytest.approx(np.mean(outcome["scores"]))
-    assert outcome["standard_deviation"] == pytest.approx(np.std(outcome["scores"]))
     wanted = {
         "exploration_rate": 0.05, "max_game_frames": 2000, "random_starts": 0, "random_start_frames": 30,
         "rom_md5": "f34f08e5eb96e500e851a80be3277a56", "human_source": "Wang et al. 2016",
@@ -172,7 +156,8 @@ def test_an_interrupted_test_is_shown_but_not_saved(agent: Path, capsys: Capsys,
 def test_a_test_says_that_it_waits_for_a_game(workers: int, steps: int, home: Path, told: Told) -> None:
     flags = {**CATCH, **SMALL, "workers": workers, "random_starts": 0, "max_game_frames": 400}
     log = told("train", "pong", *words(flags))
-    assert rows(home / "results" / "pong.csv")[-1]["steps"] == str(steps)
+    last = rows(home / "results" / "pong.csv")[-1]
+    assert (last["steps"], last["replay_memory_count"]) == (str(steps), str(300 + 120 + workers))
     assert ("No game has ended: waiting for those in progress (--max_game_frames" in log) == (workers > 1)
 
 
@@ -242,14 +227,6 @@ def test_onnx_runtime_computes_the_same(name: str, home: Path, capsys: Capsys, t
     assert found.dtype == np.float32
     assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
     assert "catch_1.onnx exists" in told("snapshot", "export", str(run.snapshots[0]), "--onnx", code=2)
-
-
-def test_neons_snapshot_as_onnx(home: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    assert main.run(["snapshot", "export", str(NEON), "neon.onnx", "--onnx"]) == 0
-    expected = np.load(NEON.with_name("breakout_1_expected.npz"))
-    (found,) = onnxruntime.InferenceSession("neon.onnx").run(None, {"states": expected["states"]})
-    np.testing.assert_allclose(found, expected["qvalues"], rtol=0, atol=1e-5)
 
 
 def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: Patch) -> None:
@@ -343,23 +320,19 @@ def broken_roms(patch: Patch, home: Path) -> None:
     patch.setenv("ALE_ROMS_DIR", str(copies))
 
 
-def lock(line: str) -> Prepare:
+def pinned(line: str) -> Prepare:
     return lambda _patch, home: (home / "requirements.txt").write_text(f"{line}\n")
 
 
-def attribute(name: str, value: object) -> Prepare:
-    return lambda patch, _home: patch.setattr(name, value)
-
-
 def free_disk(count: float) -> Prepare:
-    return attribute("shutil.disk_usage", lambda _path: SimpleNamespace(free=count))
+    return lambda patch, _home: patch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=count))
 
 
-def no_gpu(driver: str | None) -> Prepare:
-    """Let PyTorch find no GPU; `driver` is the path of `nvidia-smi`."""
+def gpus(*found: str, driver: str | None = None) -> Prepare:
+    """Let PyTorch find these GPUs; `driver` is the path of `nvidia-smi`."""
 
     def prepare(patch: Patch, _home: Path) -> None:
-        patch.setattr("simple_dqn.device.gpus", list)
+        patch.setattr("simple_dqn.device.gpus", lambda: found)
         patch.setattr("shutil.which", lambda _name: driver)
 
     return prepare
@@ -367,12 +340,12 @@ def no_gpu(driver: str | None) -> Prepare:
 
 # The check, a change to the machine, its severity, and words of the line that reports it.
 CASES: list[tuple[str, Prepare, str, str]] = [
-    ("packages", lock("no-such-package==1.0"), "error", "missing: no-such-package"),
-    ("packages", lock("numpy==0.1"), "warning", "instead of 0.1"),
+    ("packages", pinned("no-such-package==1.0"), "error", "missing: no-such-package"),
+    ("packages", pinned("numpy==0.1"), "warning", "instead of 0.1"),
     ("packages", lambda _, home: (home / "requirements.txt").unlink(), "warning", "to compare with"),
-    ("GPU", attribute("simple_dqn.device.gpus", lambda: ["H200"] * 2), "ok", "0: H200, 1: H200"),
-    ("GPU", no_gpu(None), "warning", "on the CPU"),
-    ("GPU", no_gpu("nvidia-smi"), "warning", "install its GPU build"),
+    ("GPU", gpus("H200", "H200"), "ok", "0: H200, 1: H200"),
+    ("GPU", gpus(), "warning", "on the CPU"),
+    ("GPU", gpus(driver="nvidia-smi"), "warning", "install its GPU build"),
     # As if PyTorch were broken.
     ("GPU", lambda patch, _: patch.setitem(sys.modules, "simple_dqn.device", None), "error", "remove .venv"),
     ("ROMs", lambda *_: None, "ok", "each with the correct MD5"),
