@@ -95,10 +95,11 @@ class NetworkSpec:
 
     @property
     def is_valid(self) -> bool:
-        """Whether these are layers, with whole numbers above 0, and a function that initializes them."""
+        """Whether these are layers, with whole numbers above 0, and a function that draws their weights."""
         layers = self.layers if isinstance(self.layers, tuple | list) else [None]
         sizes = [size for one in layers for size in (astuple(one) if isinstance(one, Layer) else [0])]
-        return callable(self.initializer) and all(isinstance(n, int | np.integer) and n > 0 for n in sizes)
+        drawn = self.initializer(np.random.default_rng(0), (3, 2), 2) if callable(self.initializer) else None
+        return np.shape(drawn) == (3, 2) and all(isinstance(n, int | np.integer) and n > 0 for n in sizes)
 
 
 # Mnih et al. 2015, Methods, "Model architecture", with DeepMind's biases and initial values. simple_dqn had
