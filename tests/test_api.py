@@ -388,7 +388,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
             partial(api.register_network, "x", NetworkSpec(layers, True, uniform_by_inputs))
             for layers in cast(Any, (None, ("d",), (Dense,), (Dense(-1),), (Convolution(0, 3, 1),)))
         ],
-        "an initializer that returns the given shape": [
+        "initializer returns the given shape": [
             lambda: api.register_network("x", NetworkSpec((Dense(3),), True, lambda *_: np.zeros(3)))
         ],
         "^3 .*: give a ": [partial(register, "x", 3) for _, register, _ in REGISTERS],

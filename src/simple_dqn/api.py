@@ -434,7 +434,7 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
     from simple_dqn.networks import NETWORKS, NetworkSpec
 
     if not isinstance(spec, NetworkSpec) or not spec.is_valid:
-        contract = "a NetworkSpec of layers, with sizes above 0, and an initializer that returns the given shape"
+        contract = "a NetworkSpec of layers, with sizes above 0, whose initializer returns the given shape"
         raise UserError(f"{spec!r} is not a network: give {contract}")
     register("network", name, spec, NETWORKS)
 
