@@ -85,6 +85,8 @@ def test_what_is_not_needed_is_not_loaded(home: Path) -> None:
             simple_dqn.load(SNAPSHOT, minimal_action_set=False)
         except simple_dqn.UserError:
             assert 'torch' not in sys.modules
+        else:
+            raise AssertionError
         simple_dqn.load(SNAPSHOT)
         assert 'torch' in sys.modules
     """
@@ -313,6 +315,7 @@ if TYPE_CHECKING:  # mypy passes the first lines, and needs each `ignore` of the
     simple_dqn.train("pong", on_step=3)  # type: ignore[arg-type]
     simple_dqn.load("pong_1.pkl", backand="cpu")  # type: ignore[call-arg]
     simple_dqn.make("pong", frame_skip=1.5)  # type: ignore[arg-type]
+    simple_dqn.lod("pong_1.pkl")  # type: ignore[attr-defined]
 
 
 def test_an_environment_checks_actions_and_restores_its_state() -> None:

@@ -33,7 +33,7 @@ from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.types import Step
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, open_snapshot, settings_of_agent
 from simple_dqn.verbs.snapshot import curve_of
-from tests.command_line import CATCH, PROJECT, Capsys, Logs, Patch, Told, catch, rows, run
+from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, Told, catch, rows, run
 from tests.watch.test_record import save
 
 SMALL: dict[str, Any] = {"random_steps": 300, "train_steps": 120, "test_steps": 60, "replay_size": 500,
@@ -227,6 +227,14 @@ def test_onnx_runtime_computes_the_same(name: str, home: Path, capsys: Capsys, t
     assert found.dtype == np.float32
     assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
     assert "catch_1.onnx exists" in told("snapshot", "export", str(run.snapshots[0]), "--onnx", code=2)
+
+
+def test_neons_snapshot_as_onnx(home: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    assert main.run(["snapshot", "export", str(NEON), "neon.onnx", "--onnx"]) == 0
+    expected = np.load(NEON.with_name("breakout_1_expected.npz"))
+    (found,) = onnxruntime.InferenceSession("neon.onnx").run(None, {"states": expected["states"]})
+    np.testing.assert_allclose(found, expected["qvalues"], rtol=0, atol=1e-5)
 
 
 def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: Patch) -> None:

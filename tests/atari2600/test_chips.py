@@ -31,16 +31,16 @@ MODES = (
     "indirect",
 )  # fmt: skip
 CODES = {(name, MODES[mode]): code for code, (name, mode, *_) in reversed(opcodes.opcodes().items())}
-STROBES = """
+TIA_REGISTERS = """
 VSYNC VBLANK WSYNC RSYNC NUSIZ0 NUSIZ1 COLUP0 COLUP1 COLUPF COLUBK CTRLPF REFP0 REFP1 PF0 PF1 PF2 RESP0 RESP1
 RESM0 RESM1 RESBL AUDC0 AUDC1 AUDF0 AUDF1 AUDV0 AUDV1 GRP0 GRP1 ENAM0 ENAM1 ENABL HMP0 HMP1 HMM0 HMM1 HMBL
 VDELP0 VDELP1 VDELBL RESMP0 RESMP1 HMOVE HMCLR CXCLR
 """
-PORTS = {
+RIOT_REGISTERS = {
     "SWCHA": 0x280, "SWACNT": 0x281, "SWCHB": 0x282, "INTIM": 0x284, "TIMINT": 0x285, "TIM1T": 0x294,
     "TIM8T": 0x295, "TIM64T": 0x296, "T1024T": 0x297,
 }  # fmt: skip
-CHIPS = {name: address for address, name in enumerate(STROBES.split())} | PORTS
+CHIPS = {name: address for address, name in enumerate(TIA_REGISTERS.split())} | RIOT_REGISTERS
 
 
 def assemble(source: str) -> bytes:

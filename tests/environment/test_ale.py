@@ -31,11 +31,11 @@ from tests.command_line import Capsys, Logs, Patch
 
 
 def games(
-    count: int = 1, *, seed: int = 0, first: int = 0, training: bool = True, watcher: Watcher | None = None,
+    count: int = 1, *, seed: int = 0, training: bool = True, watcher: Watcher | None = None,
     device: Any = None, **settings: Any,
 ) -> Environment:  # fmt: skip
     config = EnvironmentConfig(**{"color_averaging": False, **settings})
-    streams = [stream(seed, "environment", first + i) for i in range(count)]
+    streams = [stream(seed, "environment", i) for i in range(count)]
     return make(config, streams, training, watcher, device)
 
 

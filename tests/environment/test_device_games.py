@@ -148,6 +148,7 @@ NOT_PLAYED: list[tuple[dict[str, Any], str]] = [
     ({"game": "space_war"}, r"space_war \(cartridge: 2K\)"),
     ({"color_averaging": True}, "add --color_averaging false"),
     ({"screen_width": 80, "screen_height": 105}, "105 x 80 pixels: give --emulator ale"),
+    ({"screen_width": 160, "screen_height": 210}, "210 x 160 pixels"),
     ({"screen_width": 200, "screen_height": 300}, "300 x 200 pixels"),
     ({"random_starts": 151}, "in its no-ops, of up to 604 frames here: give at most 600"),
     ({"max_game_frames": 20}, "in its no-ops, of up to 20 frames here: give .* a larger --max_game_frames"),
