@@ -201,7 +201,7 @@ class SettingsWriter(Writer):
     def open(self) -> None:
         """Write the file, after the CSV's writer has opened the CSV.
 
-        The earlier file gets the name of the CSV's copy, if one was made because the run is another.
+        If that writer made a copy of the CSV, the earlier settings file gets the name of the copy.
         """
         with replacing(self._path) as beside:
             beside.write_text(f"{self._text}\n", encoding="utf-8")
