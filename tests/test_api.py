@@ -28,7 +28,7 @@ from simple_dqn.config import REGISTERED, SETTINGS, EnvironmentConfig, words
 from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.environment.interface import GameVector
-from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
+from simple_dqn.networks import Convolution, Dense, NetworkSpec, ResidualSection, uniform_by_inputs
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.snapshot.saver import locked
@@ -404,10 +404,16 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         ],
         "of layers, with sizes above 0": [
             partial(api.register_network, "x", NetworkSpec(layers, True, uniform_by_inputs))
-            for layers in cast(Any, (None, ("d",), (Dense,), (Dense(-1),), (Convolution(0, 3, 1),)))
+            for layers in cast(Any, (
+                None, ("d",), (Dense,), (Dense(-1),), (Convolution(0, 3, 1),), 51 * (Dense(1),),
+                (ResidualSection(1, 10**9),),
+            ))
         ],
         "initializer returns the given shape": [
             lambda: api.register_network("x", NetworkSpec((Dense(3),), True, lambda *_: np.zeros(3)))
+        ],
+        r"initializer failed: TypeError: .*argument.*\.py, line \d+\)": [
+            lambda: api.register_network("x", NetworkSpec((Dense(3),), True, cast(Any, lambda rng: rng)))
         ],
         "^3 .*: give a ": [partial(register, "x", 3) for _, register, _ in REGISTERS],
         r"give a function|\(target, config": [
