@@ -13,6 +13,7 @@ Run it with `PYTHONPATH=src`:
 """
 
 import csv
+import signal
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
@@ -319,8 +320,7 @@ def inject(names: list[str]) -> None:
                 break
             compared += 1
         outcome = found or f"{compared} states" + (f"; {diverged} trials diverged" if diverged else "")
-        note(game, rules=outcome)
-        print(f"{game}: {outcome}", flush=True)
+        note(game, outcome, rules=outcome)
 
 
 def differences(game: str, start: Start, frames: int, seed: int, agent: Agent | None = None) -> str | None:
@@ -365,8 +365,8 @@ def make(names: list[str]) -> None:
     starts.save(gray_levels(), twister(), found)
 
 
-def note(game: str, **cells: str) -> None:
-    """Write cells of a game's row into the table."""
+def note(game: str, found: str, **cells: str) -> None:
+    """Write cells of a game's row into the table, and print what was `found`."""
     lines = TABLE.read_text().splitlines(keepends=True)
     head = [line for line in lines if line[0] == "#"]
     rows = {row["ROM"]: row for row in csv.DictReader(lines[len(head) :])}
@@ -376,6 +376,7 @@ def note(game: str, **cells: str) -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows[name] for name in sorted(rows))
+    print(f"{game}: {found}", flush=True)
 
 
 def check(names: list[str]) -> None:
@@ -390,16 +391,14 @@ def check(names: list[str]) -> None:
             frames, seeds = (FRAMES, SEEDS) if offered else (TRIAL, SEEDS[:1])
             exact = f"{len(seeds)} x {frames:,}" if offered else f"the first {TRIAL:,}"
             found = next(filter(None, (differences(game, start, frames, seed) for seed in seeds)), exact)
-        note(game, cartridge=kind, frames=found, warp="yes" if game in RULES else "no")
-        print(f"{game}: {found}", flush=True)
+        note(game, found, cartridge=kind, frames=found, warp="yes" if game in RULES else "no")
 
 
 def trained(names: list[str]) -> None:
     """Print how well the games of trained agents match, and write it into the table."""
     for game in names or sorted(AGENTS):
         found = differences(game, starts.find(game), FRAMES, 1, Agent(game, 1)) or f"{FRAMES:,}"
-        note(game, agent=found)
-        print(f"{game}: {found}", flush=True)
+        note(game, found, agent=found)
 
 
 def compare_rows(names: list[str]) -> None:
@@ -414,6 +413,7 @@ def compare_rows(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of the output may quit, as `head` does
     verbs = {"make": make, "check": check, "trained": trained, "inject": inject, "csv": compare_rows}
     if len(sys.argv) < 2 or sys.argv[1] not in verbs:
         sys.exit(__doc__)

@@ -15,6 +15,7 @@ A comment names whatever these forms do not describe, and the fields in which th
 `rules.py`; `emulator.py inject` tests the finished row.
 """
 
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
@@ -416,5 +417,6 @@ def as_python(value: object) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of the output may quit, as `head` does
     for name in sys.argv[1:] or sorted(RULES):
         print(Findings(name), flush=True)

@@ -75,8 +75,7 @@ def stage_page(page: Path) -> None:
         stage_source(inside)
         return f"]({link['path']}.md)"
 
-    text = LINK.sub(staged, (PROJECT / page).read_text(encoding="utf-8"))
-    write(page, text)
+    write(page, LINK.sub(staged, (PROJECT / page).read_text(encoding="utf-8")))
 
 
 def stage_source(source: Path) -> None:

@@ -4,6 +4,7 @@
 the numbers to what the folders have now.
 """
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,11 +23,9 @@ def measured(folder: str) -> tuple[int, int]:
 
 def main(update: bool) -> int:
     """Print a line for each folder, and return 1 if one is above its limit."""
-    rows, failed = [], False
-    for line in SIZE.read_text().splitlines():
-        if not line or line.startswith("#"):
-            rows.append(line)
-            continue
+    head, *lines = SIZE.read_text().splitlines()
+    rows, failed = [head], False
+    for line in lines:
         folder, *limits = line.split()
         now = measured(folder)
         above = any(one > int(limit) for one, limit in zip(now, limits, strict=True))
@@ -40,4 +39,5 @@ def main(update: bool) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of the output may quit, as `head` does
     sys.exit(main("--update" in sys.argv[1:]))

@@ -145,9 +145,8 @@ def main(words: Sequence[str]) -> int:
     for path, text in found.items():
         if not check:
             path.write_text(text, encoding="utf-8")
-        print(
-            f"{path.relative_to(HOME)}: tables {'are out of date: run make tables' if check else 'updated'}"
-        )
+        state = "are out of date: run make tables" if check else "updated"
+        print(f"{path.relative_to(HOME)}: tables {state}")
     return 1 if found and check else 0
 
 

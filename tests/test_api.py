@@ -3,6 +3,7 @@
 import copy
 import json
 import logging
+import os
 import pickle
 import re
 import shutil
@@ -27,12 +28,12 @@ from simple_dqn.config import REGISTERED, SETTINGS, EnvironmentConfig, words
 from simple_dqn.dqn import TARGET_RULES, double_targets, max_targets
 from simple_dqn.environment import make as make_games
 from simple_dqn.environment.interface import GameVector
-from simple_dqn.networks import Convolution, Dense, NetworkSpec, uniform_by_inputs
+from simple_dqn.networks import Convolution, Dense, NetworkSpec, ResidualSection, uniform_by_inputs
 from simple_dqn.samplers import Prioritized, Uniform
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.snapshot.saver import locked
 from simple_dqn.statistics import Point, Writer
-from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, nightly, python, rows, watch
+from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, Start, nightly, python, rows, watch
 
 pytestmark = pytest.mark.usefixtures("home")
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -181,6 +182,20 @@ def test_a_run_that_callbacks_stop_goes_on_and_keeps_the_best_test(home: Path) -
     kept = {path.name for path in home.glob("snapshots/*best*")}
     assert kept == {"catch_before_best.pkl", "catch_whole_best.pkl"}
     assert len([*home.glob("snapshots/catch_checkpoint/run_*.npz")]) == 1
+
+
+def test_a_callback_that_changes_the_folder_moves_no_file(start: Start, tmp_path: Path) -> None:
+    assert start("home", "train", "catch", "--print_config") == 0  # the project's folder is the current one
+    (tmp_path / "other").mkdir()
+    settings: dict[str, Any] = {**CATCH, "epochs": 2, "csv_file": "mine.csv", "tensorboard": True}
+    run = simple_dqn.train("catch", on_phase_end=lambda row: os.chdir(tmp_path / "other"), **settings)
+    assert not list((tmp_path / "other").iterdir())
+    assert run.snapshots == [tmp_path / "home" / "snapshots" / f"catch_{epoch}.pkl" for epoch in (1, 2)]
+    assert run.csv_file == tmp_path / "home" / "mine.csv"
+    checkpoints = tmp_path / "home" / "snapshots" / "catch_checkpoint"
+    assert not (checkpoints / "lock").exists()
+    assert main.run(["resume", str(checkpoints), "--epochs", "3"]) == 0
+    assert [row["phase"] for row in rows(run.csv_file)] == ["random", "train", "train", "train"]
 
 
 def test_a_run_that_stopped_before_its_first_step_goes_on(home: Path) -> None:
@@ -389,10 +404,16 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         ],
         "of layers, with sizes above 0": [
             partial(api.register_network, "x", NetworkSpec(layers, True, uniform_by_inputs))
-            for layers in cast(Any, (None, ("d",), (Dense,), (Dense(-1),), (Convolution(0, 3, 1),)))
+            for layers in cast(Any, (
+                None, ("d",), (Dense,), (Dense(-1),), (Convolution(0, 3, 1),), 51 * (Dense(1),),
+                (ResidualSection(1, 10**9),),
+            ))
         ],
         "initializer returns the given shape": [
             lambda: api.register_network("x", NetworkSpec((Dense(3),), True, lambda *_: np.zeros(3)))
+        ],
+        r"initializer failed: TypeError: .*argument.*\.py, line \d+\)": [
+            lambda: api.register_network("x", NetworkSpec((Dense(3),), True, cast(Any, lambda rng: rng)))
         ],
         "^3 .*: give a ": [partial(register, "x", 3) for _, register, _ in REGISTERS],
         r"give a function|\(target, config": [

@@ -294,6 +294,16 @@ def test_the_wheel_holds_the_three_packages_and_says_what_it_is(wheel: Path) -> 
     assert (about["Version"], about["License-Expression"]) == (simple_dqn.__version__, "MIT")
 
 
+def test_a_script_ends_without_a_word_when_its_reader_quits() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, HOME / "scripts" / "size.py"], stdout=writing, stderr=-1, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
+
+
 @pytest.mark.nightly
 def test_the_source_distribution_holds_every_source(tmp_path: Path) -> None:
     with tarfile.open(build("sdist", tmp_path)) as file:

@@ -257,9 +257,9 @@ def test_print_config_names_the_source_of_each_value(tmp_path: Path, start: Star
         "learning_rate: 0.001  # flag; strong: 0.00025", "target_rule: double  # flag; strong: max",
         "epochs: 3  # file ../mine.yaml; strong: 200", "batch_size: 128  # preset strong",
         "sampler: prioritized  # file ../mine.yaml; strong: uniform", "n_step: 1  # default",
-        "frame_skip: 1  # derived; strong: 4", "rollout_steps: 0  # flag; strong: 16",
+        "frame_skip: 1  # derived; strong: 4", "rollout_steps: 16  # derived",
         "learning_rate_decay_updates: 4800  # preset strong; strong: 100%",
-        "schedule: serial  # derived; strong: rollouts",
+        "schedule: rollouts  # preset strong",
     }  # fmt: skip
     assert not lines - {line.strip() for line in capsys.readouterr().out.splitlines()}
     vector = {"discount_rate: 0.98  # preset vector", "sampler: uniform  # default"}
@@ -408,6 +408,7 @@ ROLLOUTS munchausen=true => --target_rule munchausen
 ROLLOUTS distributional=c51 => --distributional c51
 ROLLOUTS target_steps=100 => --target_steps 100
 ROLLOUTS concurrent=true => --schedule concurrent
+ROLLOUTS synchronize=false => --schedule rollouts and --synchronize false | predicted in one batch
 ROLLOUTS cluster=local => --cluster local
 ROLLOUTS batch_size=25 => --batch_size 25
 ROLLOUTS train_frequency=5 => --train_frequency

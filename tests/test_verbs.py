@@ -24,6 +24,7 @@ from atari2600.draws import Draws
 from simple_dqn import command_line, doctor, machine, main
 from simple_dqn.config import Config, RunConfig, words
 from simple_dqn.doctor import CHECKS, Finding, examine
+from simple_dqn.environment.interface import GameVector
 from simple_dqn.errors import UserError
 from simple_dqn.evaluation import ScoreBoard
 from simple_dqn.files import command, from_here
@@ -33,7 +34,7 @@ from simple_dqn.statistics.csv_file import read_run
 from simple_dqn.types import Step
 from simple_dqn.verbs.play import ONE_GAME, PLAYS_ONLY, open_snapshot, settings_of_agent
 from simple_dqn.verbs.snapshot import curve_of
-from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, Told, catch, rows, run
+from tests.command_line import CATCH, NEON, PROJECT, Capsys, Logs, Patch, Told, catch, rows, run, watch
 from tests.watch.test_record import save
 
 SMALL: dict[str, Any] = {"random_steps": 300, "train_steps": 120, "test_steps": 60, "replay_size": 500,
@@ -150,6 +151,17 @@ def test_an_interrupted_test_is_shown_but_not_saved(agent: Path, capsys: Capsys,
     out, err = capsys.readouterr()
     assert " over 9 games" in out
     assert re.search(r"Playing 9 games \(--max_game_frames 60\)\n(.*\n)*.*cannot write .*\n\Z", err)
+
+
+def test_the_games_of_a_test_are_closed_where_it_fails(agent: Path, monkeypatch: Patch, told: Told) -> None:
+    def fail(*_: Any) -> NoReturn:
+        raise UserError("there is no such GPU")
+
+    closed: list[Any] = []
+    watch(GameVector, "close", closed.append, monkeypatch)
+    monkeypatch.setattr("simple_dqn.verbs.play.make_network", fail)
+    assert "no such GPU" in told("test", str(agent), "--play_games", "1", code=2)
+    assert len(closed) == 1
 
 
 @pytest.mark.parametrize(("workers", "steps"), [(1, 60), (2, 200)])

@@ -121,7 +121,7 @@ class NetworkConfig:
     decay_rate: float = option(0.95, "decay of the running mean in RMSProp and Adadelta", 0, 1)
     adam_epsilon: float = option(1.5e-4, "Adam's ε: smaller gradients take smaller steps", above=0)
     loss: str = choice("huber mse", "loss of the TD error; mse: half its square")
-    clip_error: float = option(1.0, "TD error beyond which the Huber loss is linear; 0: never", 0)
+    clip_error: float = option(1.0, "TD error from which the loss is linear; 0: never (quantiles: always)", 0)
     min_reward: float = option(-1.0, "lower bound to which rewards are clipped, in game points", endless=True)
     max_reward: float = option(1.0, "upper bound to which rewards are clipped, in game points", endless=True)
     average_updates: int = option(0, "updates whose weights tests average; 0: none", 0, share_of="updates")
@@ -323,7 +323,7 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
             if layer.get(name) and now.setdefault(choice, word) != word:
                 both = f"--{name} {as_word(layer[name])} and --{choice} {now[choice]}"
                 raise UserError(f"{both} exclude each other: give one of them")
-            if name in layer and not layer[name] and result.get(choice) == word:
+            if layer.get(name) is False and result.get(choice) == word:
                 now.setdefault(choice, SETTINGS[choice]["default"])
         if now.get("schedule", "rollouts") != "rollouts" and "rollout_steps" in result | now:
             now["rollout_steps"] = 0

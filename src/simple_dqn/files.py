@@ -30,12 +30,12 @@ def home() -> Path:
 
 
 def command(verb: str, *words: object) -> str:
-    """Return a command for messages: a clone's script, such as ./train.sh, or simple-dqn; and `words`."""
+    """Return a command for messages: a clone's ./train.sh or simple-dqn; and `words`, paths from here."""
     script = Path(__file__).resolve().parents[2] / f"{verb}.sh"
     called = os.environ.get("SIMPLE_DQN_PROGRAM", str(from_here(script)))
     folder = str(script.parent) if Path(called).is_symlink() else called.rpartition("/")[0] or "."
     start = [f"{folder}/{script.name}"] if script.is_file() else ["simple-dqn", verb]
-    return shlex.join([*start, *map(str, words)])
+    return shlex.join([*start, *(str(from_here(one) if isinstance(one, Path) else one) for one in words)])
 
 
 def is_trained(path: Path) -> bool:

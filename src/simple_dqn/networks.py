@@ -4,9 +4,9 @@ import copy
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from simple_dqn.config import SETTINGS, NetworkConfig
-from simple_dqn.errors import UserError
+from simple_dqn.errors import UserError, call_foreign
 from simple_dqn.types import CheckpointState
 from simple_dqn.value_heads import VALUE_HEADS, ImplicitHead, ValueHead
 
 MOST_WEIGHTS = 1 << 25  # of a layer: a snapshot has at most 128 MiB
+MOST_LAYERS = 50  # and blocks, with up to 12 arrays each: a snapshot has room for the names of some 600
 COSINES = 64  # n of the embedding of fractions (Dabney et al. 2018b, equation 4)
 
 # (random stream, shape, inputs to one unit) -> initial values in that shape
@@ -92,14 +93,6 @@ class NetworkSpec:
     layers: tuple[Layer, ...]
     biases: bool
     initializer: Initializer
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether these are layers, with whole numbers above 0, and a function that draws their weights."""
-        layers = self.layers if isinstance(self.layers, tuple | list) else [None]
-        sizes = [size for one in layers for size in (astuple(one) if isinstance(one, Layer) else [0])]
-        drawn = self.initializer(np.random.default_rng(0), (3, 2), 2) if callable(self.initializer) else None
-        return np.shape(drawn) == (3, 2) and all(isinstance(n, int | np.integer) and n > 0 for n in sizes)
 
 
 # Mnih et al. 2015, Methods, "Model architecture", with DeepMind's biases and initial values. simple_dqn had
@@ -386,7 +379,7 @@ def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, actions: int
     layers = [layer for layer in spec.layers if isinstance(layer, Dense)]
     for number, layer in enumerate(layers, 1):
         name = f"dense{number}"
-        _check_weights(features * layer.units)
+        _check_weights(features * layer.units, ", or lower --screen_width and --screen_height of screens")
         modules[name] = linear(features, layer.units, bias=spec.biases and config.normalization == "none")
         modules.update(_norm(config, name, layer.units, nn.BatchNorm1d))
         modules[f"{name}_relu"] = nn.ReLU(inplace=True)
@@ -398,11 +391,10 @@ def _dense(spec: NetworkSpec, config: NetworkConfig, features: int, actions: int
     return modules
 
 
-def _check_weights(count: int) -> None:
-    """Raise UserError if `count` is too many for a layer."""
+def _check_weights(count: int, remedy: str = "") -> None:
+    """Raise UserError, with another `remedy` if there is one, if `count` is too many for a layer."""
     if count > MOST_WEIGHTS:
-        remedy = "choose a smaller --network, or lower --screen_width and --screen_height of screens"
-        raise UserError(f"a layer would have {count:,} weights, too many: {remedy}")
+        raise UserError(f"a layer would have {count:,} weights, too many: choose a smaller --network{remedy}")
 
 
 def _norm(config: NetworkConfig, name: str, channels: int, batch_norm: type[nn.Module]) -> Modules:
@@ -422,7 +414,16 @@ def _initialize(network: Network, initializer: Initializer, rng: np.random.Gener
             inputs = module.weight[0].numel()
             for values in (module.weight, module.bias):
                 if values is not None:
-                    values.copy_(torch.from_numpy(initializer(rng, tuple(values.shape), inputs)))
+                    values.copy_(torch.from_numpy(draw(initializer, rng, tuple(values.shape), inputs)))
+
+
+def draw(kind: Initializer, rng: np.random.Generator, shape: tuple[int, ...], inputs: int) -> NDArray[Any]:
+    """Return what an initializer, perhaps a user's, draws; UserError: it fails, or returns another shape."""
+    drawn = call_foreign("an initializer", kind, rng, shape, inputs)
+    if not isinstance(drawn, np.ndarray) or drawn.shape != shape or drawn.dtype.kind not in "fi":
+        found = f"{type(drawn).__name__} {getattr(drawn, 'shape', '')}"
+        raise UserError(f"an initializer returns the given shape, ndarray {shape}, and not {found}: fix it")
+    return drawn
 
 
 def write_tensors(tensors: Mapping[str, Tensor]) -> CheckpointState:

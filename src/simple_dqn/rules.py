@@ -65,6 +65,7 @@ def _exclusions(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
         (rollouts and f.target_steps, "schedule target_steps", latest, "give --target_steps 0"),
         (f.schedule in ("concurrent", "overlapped") and not f.target_steps, "schedule target_steps",
          *needs_target),
+        (rollouts and f.synchronize is False, "schedule synchronize", "its games are predicted in one batch"),
         (f.target_rule == "double" and not f.target_steps, "target_rule target_steps", *needs_target),
         *((actors and broken, f"cluster {name}", on_cluster) for name, broken in (
             ("schedule", f.schedule != "serial"), ("processes", f.processes),

@@ -69,14 +69,12 @@ class Phase:
 
     def next(self, config: RunConfig) -> "Phase":
         """Return the next phase that has steps, or one after the last epoch."""
-        phase = self
-        while True:
-            if phase.name == "train":
-                phase = Phase("test", phase.epoch)
-            else:
-                phase = Phase("train", max(phase.epoch, config.start_epoch) + 1)
-            if phase.length(config) or phase.epoch > config.epochs:
-                return phase
+        if self.name == "train" and config.test_steps:
+            return Phase("test", self.epoch)
+        before = max(self.epoch, config.start_epoch)
+        if config.test_steps and not config.train_steps and before < config.epochs:
+            return Phase("test", before + 1)
+        return Phase("train", (before if config.train_steps else max(before, config.epochs)) + 1)
 
     @property
     def trained(self) -> int:
@@ -85,7 +83,7 @@ class Phase:
 
 
 class Run:
-    """A run from its first phase to its last; `phase` is the current one."""
+    """A run from its first phase to its last; `phase` is the current one, `config` its length and files."""
 
     def __init__(
         self, agent: Agent, tester: Tester | None, statistics: Statistics, saver: Saver | None,
@@ -96,7 +94,7 @@ class Run:
         agent.count_from(config.run.start_epoch * config.run.train_steps)
         self._tester, self._schedule = tester, schedule
         self._statistics, self._saver = statistics, saver
-        self._config, self._settings = config.run, config.flags()
+        self.config, self._settings = config.run, config.flags()
         self._interrupt = interrupt
         self._held_out: States | None = None  # uint8 [HELD_OUT_STATES, S, H, W]
 
@@ -113,12 +111,12 @@ class Run:
             self._saver.begin(self.agent.network.get_weights(average=True))
         self._start_games()
         if refill:
-            if steps := self._config.random_steps:
+            if steps := self.config.random_steps:
                 logger.info("Refilling replay memory with %d steps of the agent's own play", steps)
             for _ in self._schedule.fill(self.agent, steps):
                 if self._interrupt.requested:
                     break
-            self.phase = self.phase.next(self._config)
+            self.phase = self.phase.next(self.config)
         self._run()
 
     def resume(self, checkpoint: Checkpoint) -> None:
@@ -199,8 +197,8 @@ class Run:
             DivergedError: A loss or a weight is not finite; no file has such values.
             UserError: A file could not be written, or an environment failed.
         """
-        if not self.phase.length(self._config) and self.phase.epoch <= self._config.epochs:
-            self.phase = self.phase.next(self._config)
+        if not self.phase.length(self.config) and self.phase.epoch <= self.config.epochs:
+            self.phase = self.phase.next(self.config)
         try:
             while not self._is_over():
                 for steps in self._loop():
@@ -216,7 +214,7 @@ class Run:
 
     def _loop(self) -> Iterator[int]:
         """Return the loop over the steps of the phase that are left."""
-        phase, length = self.phase, self.phase.length(self._config)
+        phase, length = self.phase, self.phase.length(self.config)
         left = length - phase.done
         if phase.done:
             self._statistics.on_phase_resume(length)
@@ -257,7 +255,7 @@ class Run:
         self.agent.check()
         if self._is_complete():
             self._end_phase()
-            self.phase = self.phase.next(self._config)
+            self.phase = self.phase.next(self.config)
             self._save_checkpoint(wait=self._is_over())
             return
         # The resumed run goes on with this phase and replaces its row and its snapshot.
@@ -270,7 +268,7 @@ class Run:
         """Return whether all steps of the phase were made."""
         if self.phase.name == "test":
             return not self._tester or self._tester.board.complete
-        return self.phase.done >= self.phase.length(self._config)
+        return self.phase.done >= self.phase.length(self.config)
 
     def _save_checkpoint(self, wait: bool = False, state: CheckpointState | None = None) -> None:
         """Make a checkpoint, which is written while training continues; `Agent.check` comes first.
@@ -320,7 +318,7 @@ class Run:
         }  # fmt: skip
 
     def _is_over(self) -> bool:
-        return self.phase.epoch > self._config.epochs or self._interrupt.requested
+        return self.phase.epoch > self.config.epochs or self._interrupt.requested
 
 
 def make_environment(
@@ -464,10 +462,9 @@ def make_run(
     # Only one environment displays and records: the training one. With a cluster actors play, and the learner
     # only needs to know what the games are like. Without tests no second environment is opened.
     unseen = replace(config, environment=config.environment.unseen())
-    tests = config.run.test_steps or config.cluster.on
     device, test_environment = device_of_games(config), None
     with ExitStack() as opened:  # closed again if another part fails
-        if tests:
+        if config.run.test_steps or config.cluster.on:
             test_environment = make_environment(unseen, training=False, device=device)
             opened.callback(test_environment.close)
         environment = test_environment if config.cluster.on else None
@@ -477,6 +474,9 @@ def make_run(
         network = make_network(config, environment)
         # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
         config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
+        # Absolute, since a callback may change the current folder, and a resume may be in another one.
+        paths = {name: getattr(config.run, name) for name in ("csv_file", "save_weights_prefix")}
+        config = config.with_flags({one: path and str(Path(path).absolute()) for one, path in paths.items()})
         prefix, saver, tester = config.run.save_weights_prefix, None, None
         if prefix:
             if config.environment.environment == "gym":  # a faulty method fails now, not hours later

@@ -172,8 +172,9 @@ def test_a_fault_in_a_step(fault: int, game: int, error: type[Exception], messag
         with pytest.raises(error, match=message):
             environment.step(actions(fault, of=game))
         assert psutil.Process().children() == []  # the others have ended, too
-        with pytest.raises(OSError, match="closed"):
-            environment.reset()
+        for call in (environment.reset, lambda: environment.step(actions(WELL, of=0))):
+            with pytest.raises(LostError, match=r"games 0 to 1 (ended with|was ended by) .*: start again"):
+                call()
 
 
 def test_a_fault_while_games_are_made(monkeypatch: Patch) -> None:

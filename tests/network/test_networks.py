@@ -1,6 +1,7 @@
 """The networks of the table, their initial weights and noise; and guided backpropagation."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.errors import UserError
 from simple_dqn.networks import (
     INITIALIZERS,
+    MOST_LAYERS,
     NATURE,
     NETWORKS,
     Convolution,
@@ -25,6 +27,7 @@ from simple_dqn.networks import (
     ResidualSection,
     uniform_by_inputs,
 )
+from simple_dqn.snapshot import Snapshot
 from tests.network.updates import SMALL, make_minibatch, make_network, take_losses, train
 
 NATURES = {
@@ -135,8 +138,29 @@ def test_screens_that_are_too_small_are_refused() -> None:
 
 def test_layers_that_are_too_large_are_refused_before_their_weights_are_made() -> None:
     for layers in ((Dense(10**6),), (Convolution(10**8, 8, 4),), (ResidualSection(10**5),)):
-        with pytest.raises(UserError, match="weights, too many: choose a smaller --network"):
+        with pytest.raises(UserError, match="weights, too many: choose a smaller --network") as refusal:
             build(replace(NATURE, layers=layers))
+        assert ("smaller" in str(refusal.value).split(", or ")[-1]) == (not isinstance(layers[0], Dense))
+
+
+@pytest.mark.parametrize("drawn", ["list", "bias", "error"])
+def test_an_initializer_that_draws_no_array_of_the_shape_is_refused(drawn: str) -> None:
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], inputs: int) -> Any:
+        if drawn == "error":
+            raise ZeroDivisionError
+        return rng.random(shape).tolist() if drawn == "list" else rng.random((shape[0], 1))
+
+    with pytest.raises(UserError, match=r"initializer (returns the given shape|failed: Zero)"):
+        build(NetworkSpec((Dense(3),), True, draw))
+
+
+@pytest.mark.parametrize("layer", [Dense(2), ResidualSection(2, MOST_LAYERS)])
+def test_a_snapshot_of_the_most_layers_can_be_read(layer: networks.Layer, tmp_path: Path) -> None:
+    spec = NetworkSpec((layer,) * (MOST_LAYERS if isinstance(layer, Dense) else 1), True, uniform_by_inputs)
+    network = build(spec, 1, (8, 8), normalization="batch", noisy=True, dueling=True)
+    weights = {name: values.numpy() for name, values in network.tensors().items()}
+    Snapshot("catch", 1, 6, 0, Config().shared_flags(), weights).save(tmp_path / "catch_1.pkl")
+    assert Snapshot.load(tmp_path / "catch_1.pkl").weights.keys() == weights.keys()
 
 
 @pytest.mark.parametrize("settings", [{}, {"dueling": True, "noisy_sigma": 2.0}])

@@ -12,11 +12,11 @@ import pytest
 import simple_dqn
 from simple_dqn import main
 from simple_dqn.agent import DivergedError, Player
-from simple_dqn.config import Config
+from simple_dqn.config import Config, RunConfig
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.environment.gymnasium import GymnasiumEnv
 from simple_dqn.errors import Interrupt
-from simple_dqn.run import Run, make_run
+from simple_dqn.run import Phase, Run, make_run
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
 from tests.command_line import CATCH, Patch, catch, rows, watch
@@ -30,6 +30,22 @@ SNAPSHOT = "snapshots/catch_2.pkl"
 def run_of(**flags: Any) -> Run:
     flags = {**CATCH, "game": "catch", "environment": "catch", **flags}
     return make_run(Config.from_flags(flags), Interrupt())
+
+
+@pytest.mark.parametrize(("train_steps", "test_steps", "names"), [
+    (1, 1, "train 1, test 1, train 2, test 2, train 3"), (1, 0, "train 1, train 2, train 3"),
+    (0, 1, "test 1, test 2, train 3"), (0, 0, "train 3"),
+])  # fmt: skip
+def test_the_phases_of_a_run(train_steps: int, test_steps: int, names: str) -> None:
+    phase, found = Phase("random", 0), []
+    while phase.epoch <= 2:
+        phase = phase.next(RunConfig(train_steps=train_steps, test_steps=test_steps, epochs=2))
+        found.append(f"{phase.name} {phase.epoch}")
+    assert ", ".join(found) == names
+    none = RunConfig(train_steps=0, test_steps=0, epochs=10**18, start_epoch=3)
+    assert Phase("random", 0).next(none) == Phase("train", 10**18 + 1)
+    later = RunConfig(train_steps=train_steps, test_steps=test_steps, epochs=2, start_epoch=4)
+    assert Phase("random", 0).next(later) == Phase("train", 5)
 
 
 def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:

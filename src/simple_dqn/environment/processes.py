@@ -87,7 +87,7 @@ class ProcessVector(Environment):
                 process.send((open_games, (settings, streams[block], training), block, self.games, memory))
             for name, fact in zip(FACTS, self._answers()[0], strict=True):
                 setattr(self, name, fact)
-            self._shared = shared_steps(memory, self.games, self.screen_shape)
+            self._shared: Any = shared_steps(memory, self.games, self.screen_shape)
         except BaseException:
             self.close()
             raise
@@ -133,7 +133,7 @@ class ProcessVector(Environment):
     def close(self) -> None:
         """End all processes, once they have finished recordings, and give the shared memory back."""
         self._end()
-        self.__dict__.pop("_shared", None)
+        self._shared = {}
 
     def __getstate__(self) -> None:  # of a copy, whose end would close the connections of this one
         raise UserError("games in other processes cannot be copied: make others, or give --processes 0")
@@ -198,14 +198,14 @@ class GameProcess:
 
     def send(self, message: object) -> None:
         """Send the process its task or a command; `answer` must be called before the next."""
-        with suppress(ConnectionError):  # if the process is gone, `answer` will say so
+        with suppress(OSError):  # if the process is gone, `answer` will say so
             self.connection.send(message)
 
     def answer(self) -> Any:
         """Wait until the process has carried out its command; return the answer, see `ProcessVector.step`."""
         try:
             result = self.connection.recv()
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):  # the latter also of a connection that `close` has closed
             code = self.wait()
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise LostError(f"{self.name} {how}: start again") from None

@@ -25,7 +25,7 @@ import numpy as np
 from simple_dqn import own_code
 from simple_dqn.config import Config
 from simple_dqn.errors import UserError
-from simple_dqn.files import command, is_trained, kind_of, lock_file, replacing, reporting_failure
+from simple_dqn.files import command, from_here, is_trained, kind_of, lock_file, replacing, reporting_failure
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, Chunk, numbered, pack
 from simple_dqn.types import CheckpointState, Step, on_host
@@ -74,7 +74,7 @@ def locked(prefix: Path) -> Iterator[None]:
     kind_of(prefix)  # refuses a name that no file can have
     if is_trained(prefix):
         raise UserError(f"{prefix.parent} has the project's own agents: give another --save_weights_prefix")
-    folder = checkpoint_folder(prefix)
+    folder = checkpoint_folder(prefix.absolute())  # a callback may change the current one
     with reporting_failure(f"to {prefix.parent}", "make it a writable folder, or use another"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_file(folder / LOCK, prefix)
@@ -105,7 +105,7 @@ def set_aside(prefix: Path, epoch: int) -> None:
         return
     names = (f"{prefix.name}_before" + (f"_{number}" if number > 1 else "") for number in itertools.count(1))
     name = next(name for name in names if not any(prefix.parent.glob(f"{glob.escape(name)}_*")))
-    logger.info("The files of an earlier run are kept as %s_...", prefix.with_name(name))
+    logger.info("The files of an earlier run are kept as %s_...", from_here(prefix.with_name(name)))
     moves = [(path, path.with_name(name + path.name.removeprefix(prefix.name))) for path in snapshots]
     moves += [(path, checkpoint_folder(prefix.with_name(name)) / path.name) for path in checkpoints]
     for path, other in moves:
@@ -196,11 +196,7 @@ class Saver:
             self._next = self._clock()
             return
         self._flush()
-        # Absolute paths: a run may be resumed in another folder, and compares them to detect a copied one.
-        flags = self._config.flags()
-        flags["save_weights_prefix"] = str(self.prefix.resolve())
-        flags["csv_file"] = flags["csv_file"] and str(Path(flags["csv_file"]).resolve())
-        state = deepcopy({"flags": flags, "snapshots": self._snapshots, **run})
+        state = deepcopy({"flags": self._config.flags(), "snapshots": self._snapshots, **run})
         self._saving = self._submit(self._write_checkpoint, state, self._rows, held)
         self._next = self._clock() + self._interval
 
@@ -229,7 +225,7 @@ class Saver:
             self._save(best_snapshot(self.prefix), *facts)
 
     def _save(self, path: Path, epoch: int, steps: int, weights: Mapping[str, np.ndarray]) -> Snapshot:
-        logger.info("Saving weights to %s", path)
+        logger.info("Saving weights to %s", from_here(path))
         flags = self._config.shared_flags()
         snapshot = Snapshot(self._game, epoch, self._actions, steps, flags, dict(weights))
         snapshot.check()

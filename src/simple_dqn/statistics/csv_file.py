@@ -64,7 +64,7 @@ class CsvWriter(Writer):
                 logger.info("%s has rows of another run, or later ones: they are kept in %s", path, copy)
             self._file.truncate(sum(map(len, kept)))
             self.last_row = kept[-1] if kept else self._append(header)
-        logger.info("Results are written to %s", path)
+        logger.info("Results are written to %s", files.from_here(path))
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Write one row; if that fails (UserError), the rows before it are complete."""

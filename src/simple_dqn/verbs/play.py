@@ -195,13 +195,12 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
     if json:
         check_target(json, "--json", evaluation.JSON)
     check_weights(config)
-    environment = make_environment(config, training=False)
-    network = make_network(config, environment)
-    load_weights(config.run.load_weights, environment, network)
-    player = make_player(config, environment, network)
-    with Interrupt() as interrupt, closing(make_statistics(config, interrupt)) as statistics:
-        outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
-    environment.close()
+    with closing(make_environment(config, training=False)) as environment:
+        network = make_network(config, environment)
+        load_weights(config.run.load_weights, environment, network)
+        player = make_player(config, environment, network)
+        with Interrupt() as interrupt, closing(make_statistics(config, interrupt)) as statistics:
+            outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
     if outcome.scores or not interrupt.requested:  # the advice for a test without a score is for longer ones
         print(outcome)
     if json and interrupt.requested:  # half a test would favor short games

@@ -4,8 +4,8 @@ import cProfile
 import glob
 import logging
 import pstats
-from collections.abc import Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,9 @@ from simple_dqn import command_line, files, hub, own_code, rules
 from simple_dqn.config import NO_TEXT, REGISTERED, Config, RunConfig, Share, as_word
 from simple_dqn.environment import as_played, import_game, with_environment
 from simple_dqn.errors import Interrupt, UserError, printable
-from simple_dqn.files import TRAINED, check_target, command, from_here, home, is_trained, kind_of, replacing
+from simple_dqn.files import TRAINED, check_target, command, home, is_trained, kind_of, replacing
 from simple_dqn.presets import PRESETS
-from simple_dqn.run import Phase, make_run
+from simple_dqn.run import Phase, Run, make_run
 from simple_dqn.snapshot import Snapshot, checked_settings
 from simple_dqn.snapshot.checkpoint import Checkpoint, CheckpointFolder, DamagedError
 from simple_dqn.snapshot.saver import checkpoint_folder, locked, prefix_of, snapshots_after
@@ -107,7 +107,11 @@ def learn(given: dict[str, Any], writers: Sequence[Writer] = (), log: bool = Tru
             rom = Path(config.environment.game)
             if config.environment.environment == "ale" and rom.is_file():
                 config = config.with_flags({"game": str(rom.resolve())})  # for a resume in another folder
-            begin(config, [*([SettingsWriter(config, name)] if config.run.csv_file else []), *writers])
+            play.check_weights(config)
+            with opened(config, name, writers=writers) as new:
+                play.load_weights(config.run.load_weights, new.agent.player.environment, new.agent.network)
+                new.begin()
+            return new.config
         except CompleteError as error:  # no failure: a script may repeat this command until the run is done
             logger.info("Nothing is left to do: %s", error)
     return config.run
@@ -136,15 +140,6 @@ def _resume_run(
         remedy = f"continue from a snapshot, {again}, or move that folder away"
         raise UserError(f"no checkpoint in {folder} can be read: {remedy} to start again")
     return None
-
-
-def begin(config: Config, writers: Sequence[Writer] = ()) -> None:
-    """Learn a game from the start, with the settings that `settle` returned; see `learn` for `writers`."""
-    play.check_weights(config)
-    with Interrupt() as interrupt, closing(make_run(config, interrupt, writers=writers)) as run:
-        play.load_weights(config.run.load_weights, run.agent.player.environment, run.agent.network)
-        run.begin()
-    finish_training(config, interrupt)
 
 
 def resume(arguments: Sequence[str], program: str) -> None:
@@ -277,15 +272,12 @@ def _resume_from(
     if later := snapshots_after(prefix, latest):
         logger.info("Later snapshots of the run, from %s on, will be overwritten", later[0])
     # Beside the CSV of another run are also its curves and ids of trackers.
-    csv = config.run.csv_file
-    own = not csv or is_of_run(Path(csv), last_row) is not False
-    writers = [*([SettingsWriter(config)] if csv else []), *writers]
+    own = not config.run.csv_file or is_of_run(Path(config.run.csv_file), last_row) is not False
     resumed = last_row if phase.done else last_row.rstrip()
-    with Interrupt() as stop, closing(make_run(config, stop, resumed if own else None, writers)) as run:
+    with opened(config, None, resumed if own else None, writers) as run:
         logger.info("Continuing from %s: %s %d, step %d", saved.path, phase.name, phase.epoch, phase.done)
         run.resume(saved)
-    finish_training(config, stop)
-    return config.run
+    return run.config
 
 
 def _csv_of(flags: dict[str, Any], prefix: Path, last_row: str) -> str:
@@ -333,9 +325,7 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
     config = settle(resolve(given, play.portable(snapshot.flags), fixed))
     if config.run.epochs <= config.run.start_epoch:
         raise CompleteError(path, snapshot.epoch, config.run.epochs)
-    resumed = f"{config.run.start_epoch},"
-    writers = [SettingsWriter(config)] if config.run.csv_file else []
-    with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, writers)) as run:
+    with opened(config, None, f"{config.run.start_epoch},") as run:
         lost = "the replay memory, the optimizer and the random streams are lost"
         logger.warning("%s has no checkpoint that follows %s: %s", checkpoint_folder(prefix), path, lost)
         for folder in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}_before*_checkpoint")):
@@ -344,21 +334,29 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
         play.load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
         run.agent.count_from(snapshot.total_train_steps)
         run.begin(refill=True)
-    finish_training(config, interrupt)
 
 
-def finish_training(config: Config, interrupt: Interrupt) -> None:
-    """Log that a run is over, and the commands that can follow; see `play.finish`."""
-    prefix = Path(config.run.save_weights_prefix) if config.run.save_weights_prefix else None
+@contextmanager
+def opened(
+    config: Config, preset: str | None, resumed: str | None = None, writers: Sequence[Writer] = ()
+) -> Iterator[Run]:
+    """Make a run, which also writes its settings beside its CSV; close it, and log what can follow.
+
+    Without `preset` the run is resumed: see `SettingsWriter`; for the rest see `make_run` and `play.finish`.
+    """
+    own = [SettingsWriter(config, preset)] if config.run.csv_file else []
+    with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, [*own, *writers])) as run:
+        yield run
+    prefix = Path(run.config.save_weights_prefix) if run.config.save_weights_prefix else None
     if prefix and interrupt.requested and CheckpointFolder(checkpoint_folder(prefix)).latest_number():
-        folder = from_here(checkpoint_folder(prefix))
-        logger.info("Next: %s continues the run", command("resume", folder, *own_code.flags()))
+        resume_it = command("resume", checkpoint_folder(prefix), *own_code.flags())
+        logger.info("Next: %s continues the run", resume_it)
     play.finish(interrupt)
     if snapshots := snapshots_after(prefix, 0) if prefix and not interrupt.requested else []:
-        last = (from_here(snapshots[-1]), *own_code.flags())
+        last = (snapshots[-1], *own_code.flags())
         play_it, test_it = command("play", *last), command("test", *last)
         logger.info("Next: %s shows it playing, %s measures it,", play_it, test_it)
-        logger.info("and %s trains it further", command("resume", *last, "--epochs", config.run.epochs + 10))
+        logger.info("and %s trains it further", command("resume", *last, "--epochs", run.config.epochs + 10))
 
 
 def _profile(arguments: Sequence[str], program: str, phase: str) -> None:
