@@ -232,7 +232,8 @@ def _word(name: str, value: object) -> str:
     """Return `value`, a word or a path, not a flag, as a word of a command line."""
     word = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(word, str) or not word or word.startswith("-"):
-        raise UserError(f"{name} is {value!r}: give a word such as 'pong', or a path such as 'pong_10.pkl'")
+        own = "; register an environment of your own with Gymnasium, and give its id" * (name == "game")
+        raise UserError(f"{name} is {value!r}: give text, such as 'pong', or a path{own}")
     return word
 
 
@@ -375,7 +376,8 @@ class TrainedAgent:
         config = self._config(fixed, seed, epsilon, play_games=number)
         with closing(make_environment(config, training=False)) as environment:
             player = make_player(config, environment, self._network)
-            outcome = evaluation.evaluate(player, config, "simple_dqn", Statistics([Console()]), Interrupt())
+            with closing(Statistics([Console()])) as bar:
+                outcome = evaluation.evaluate(player, config, "simple_dqn", bar, Interrupt())
         return Scores(outcome.mean or 0.0, outcome.standard_deviation or 0.0, outcome.scores)
 
     def play(

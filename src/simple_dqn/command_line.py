@@ -102,8 +102,8 @@ class Parser(argparse.ArgumentParser):
             if [word.split("=")[0] for word in words].count(flag) > 1:
                 self.error(f"{flag} is given twice, and only one would count: give it once")
         given, rest = self.parse_known_args([*words, *arguments[end:]])
-        for word in rest:
-            if word.startswith("-"):
+        for word in (*rest, *vars(given).values()):  # to argparse, a wrong flag with a space is an argument
+            if word in words and word.startswith("-") and not NEGATIVE.match(word):
                 self.error(unknown("flag", word, [flag.lstrip("-") for flag in self._option_string_actions]))
         if rest:
             self.error(f"unexpected argument {rest[0]!r}")

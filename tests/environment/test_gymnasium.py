@@ -269,8 +269,8 @@ NUMBERS: Any = {"space": VECTOR, "observation": "vector"}
 DRAWN: Any = {"space": Discrete(4)}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a stack": ({"space": Box(0, 255, (4, 84, 84), np.uint8), "modes": ()}, r"\(4, 84, 84\).*\(H, W, 3\)"),
-    "nothing to see": ({"space": Box(0, 1, (4,)), "modes": ("human",)}, "no image.*rgb_array"),
-    "no modes": ({"space": Discrete(4), "modes": None}, r"Discrete\(4\), no image"),
+    "nothing to see": ({"space": Box(0, 1, (4,)), "modes": ("human",)}, "no image.*rgb_array; --obs.*vector"),
+    "no modes": ({"space": Discrete(4), "modes": None}, r"Discrete\(4\), no image.*rgb_array; an"),
     "no space": ({"space": None, "modes": ()}, "observes None|no image"),
     "actions": ({"actions": Box(0, 1, (2,))}, r"no discrete actions but Box"),
     "too many actions": ({"actions": Discrete(10**9)}, "has 1,000,000,000 actions, more than 10,000, and"),

@@ -22,7 +22,7 @@ import gymnasium
 import numpy as np
 from ale_py import ALEInterface, LoggerMode
 from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
-from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, Space, Tuple
 from numpy.typing import NDArray
 
 from simple_dqn import own_code
@@ -52,14 +52,12 @@ gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
 
 def is_image(space: Any) -> bool:
     """Return whether elements of `space` are images, as `IMAGE_SHAPES` says."""
-    if not isinstance(space, Box) or len(space.shape) not in (2, 3):
-        return False
-    sides = space.shape
-    if len(sides) == 3:
-        if sides[-1] not in CHANNELS and sides[0] not in CHANNELS:
-            return False
+    sides = space.shape if isinstance(space, Box) else ()
+    if len(sides) == 3 and (sides[-1] in CHANNELS or sides[0] in CHANNELS):
         sides = sides[:2] if sides[-1] in CHANNELS else sides[1:]
-    return min(sides) > 1 and 0 < float(space.high.max()) - float(space.low.min()) <= MOST_LEVELS
+    if len(sides) != 2 or min(sides) < 2:
+        return False
+    return 0 < float(space.high.max()) - float(space.low.min()) <= MOST_LEVELS
 
 
 def to_picture(image: NDArray[Any], space: Box) -> NDArray[np.uint8]:
@@ -133,8 +131,7 @@ class GymnasiumGame(Game):
         if len(numbers) > MOST_ACTIONS:
             why = f"more than {MOST_ACTIONS:,}, and the network has an output for each"
             raise UserError(f"{name} has {len(numbers):,} actions, {why}: choose another")
-        name_actions = getattr(env, "get_action_meanings", None)
-        names = name_actions() if name_actions else numbers
+        names = getattr(env, "get_action_meanings", lambda: numbers)()
         self.action_names = tuple(map(str, names if len(names) == len(numbers) else numbers))
         rate = env.metadata.get("render_fps")
         if isinstance(rate, float | int) and 0.1 <= rate <= 1000:
@@ -142,15 +139,16 @@ class GymnasiumGame(Game):
         self._space: Any = env.observation_space
         observed = f"{name} observes {in_short(self._space)}"
         self.is_rendered = self._takes_numbers or not is_image(self._space)
+        shape = shape_of_numbers(self._space)
         if self._takes_numbers:
-            self._numbers, shape = self._space, shape_of_numbers(self._space)
             if shape is None:
                 raise UserError(f"--observation vector: {observed}: give --observation pixels")
-            self.screen_shape = shape
+            self._numbers, self.screen_shape = self._space, shape
         if not self.is_rendered or (self._takes_numbers and not self._watcher):
             return
         if "rgb_array" not in (env.metadata.get("render_modes") or ()):
-            raise UserError(f"{observed}, no image, and has no render_mode rgb_array; {IMAGE_SHAPES}")
+            more = "--observation vector learns from its numbers, but cannot show them; " if shape else ""
+            raise UserError(f"{observed}, no image, and has no render_mode rgb_array; {more}{IMAGE_SHAPES}")
         self.close()  # before the next is opened: there may be room for one only, as with a port
         self._env = open_env(self._spec, render_mode="rgb_array")
         self._env.reset(seed=0)
@@ -193,7 +191,7 @@ class GymnasiumGame(Game):
                 wrong = f"{self._where()}: the observation is {in_short(observation)}"
                 if alike and np.isfinite(observation).all():
                     raise UserError(f"{wrong}, beyond float32 (±3.4e38): scale it")
-                raise UserError(f"{wrong}, not finite numbers {self._numbers.shape}: make them agree")
+                raise UserError(f"{wrong}, not an array {self._numbers.shape} of finite numbers: fix it")
             screen[...] = to_numbers(observation, self.screen_shape, self._numbers.dtype)
             if not self._watcher:
                 return
@@ -355,8 +353,7 @@ def in_short(value: object) -> str:
         numeric = value.size and value.dtype.kind in "buif"
         values = f" from {float(value.min()):g} to {float(value.max()):g}" if numeric else ""
         return f"{value.dtype} {value.shape}{values}"
-    space = isinstance(value, gymnasium.Space)
-    return textwrap.shorten(str(value), 160) if space else f"a {type(value).__name__}"
+    return textwrap.shorten(str(value), 160) if isinstance(value, Space) else f"a {type(value).__name__}"
 
 
 class GymnasiumEnv(gymnasium.Env[Screen, Any]):
