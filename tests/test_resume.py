@@ -7,6 +7,7 @@ import signal
 from concurrent import futures
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import ale_py.roms
 import numpy as np
@@ -400,12 +401,12 @@ def test_a_longer_run_keeps_its_decay_schedules(tmp_path: Path, start: Start, fl
 def test_a_rom_is_recorded_with_its_folder_and_a_name_as_it_is(home: Path, monkeypatch: Patch) -> None:
     shutil.copy(str(ale_py.roms.get_rom_path("pong")), "mine.bin")
     Path("CartPole-v1").touch()
-    begun: list[str] = []
-    begin = "simple_dqn.verbs.train.begin"
-    monkeypatch.setattr(begin, lambda config, writers: begun.append(config.environment.game))
+    begin = Mock(side_effect=UserError("the run would begin"))
+    monkeypatch.setattr("simple_dqn.verbs.train.opened", begin)
     for command in ("mine.bin", "pong", "roms/pong.rom", "CartPole-v1 --environment gym"):
-        assert main.run(["train", *command.split()]) == 0
-    assert begun == [str(home / "mine.bin"), "pong", "roms/pong.rom", "CartPole-v1"]
+        assert main.run(["train", *command.split()]) == 2
+    games = [call.args[0].environment.game for call in begin.call_args_list]
+    assert games == [str(home / "mine.bin"), "pong", "roms/pong.rom", "CartPole-v1"]
 
 
 def names(start: str, *epochs: int) -> set[str]:

@@ -42,9 +42,9 @@ class CsvWriter(Writer):
         whose row is missing, starts a new file. If other rows would be lost, not just a header, the file is
         copied to a numbered name first.
         """
-        self._path, self._resumed, self._columns = path, resumed, (*COLUMNS, *more)
+        self._path, self._resumed, self._columns = files.from_here(path), resumed, (*COLUMNS, *more)
         advice = "free disk space or give another --csv_file"
-        self._writing = partial(files.reporting_failure, f"the statistics {path}", advice)
+        self._writing = partial(files.reporting_failure, f"the statistics {self._path}", advice)
 
     def open(self) -> None:
         """Open the file, or raise UserError: it cannot be written, is locked, or is not such a CSV."""
@@ -64,7 +64,7 @@ class CsvWriter(Writer):
                 logger.info("%s has rows of another run, or later ones: they are kept in %s", path, copy)
             self._file.truncate(sum(map(len, kept)))
             self.last_row = kept[-1] if kept else self._append(header)
-        logger.info("Results are written to %s", files.from_here(path))
+        logger.info("Results are written to %s", path)
 
     def on_phase_end(self, summary: PhaseSummary) -> None:
         """Write one row; if that fails (UserError), the rows before it are complete."""
