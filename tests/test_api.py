@@ -402,14 +402,14 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
             partial(register, name, entry) for _, register, entry in REGISTERS
             for name in ("auto", "none", "", "a b", "1a", 3, "x" * 300)
         ],
-        "of layers, with sizes above 0": [
+        "of layers with sizes above 0": [
             partial(api.register_network, "x", NetworkSpec(layers, True, uniform_by_inputs))
             for layers in cast(Any, (
                 None, ("d",), (Dense,), (Dense(-1),), (Convolution(0, 3, 1),), 51 * (Dense(1),),
                 (ResidualSection(1, 10**9),),
             ))
         ],
-        "initializer returns the given shape": [
+        "must return an array of the shape": [
             lambda: api.register_network("x", NetworkSpec((Dense(3),), True, lambda *_: np.zeros(3)))
         ],
         r"initializer failed: TypeError: .*argument.*\.py, line \d+\)": [

@@ -440,7 +440,7 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
     sizes = [size for one in layers for size in (astuple(one) if isinstance(one, Layer) else [0])]
     whole = all(isinstance(n, int | np.integer) and n > 0 for n in sizes)
     if not whole or sum(getattr(one, "blocks", 1) for one in layers) > MOST_LAYERS:
-        contract = f"a NetworkSpec of layers, with sizes above 0, and with blocks at most {MOST_LAYERS}"
+        contract = f"a NetworkSpec of layers with sizes above 0, at most {MOST_LAYERS} layers and blocks"
         raise UserError(f"{spec!r} is not a network: give {contract}")
     draw(spec.initializer, np.random.default_rng(0), (3, 2), 2)
     register("network", name, spec, NETWORKS)

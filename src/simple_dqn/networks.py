@@ -417,12 +417,12 @@ def _initialize(network: Network, initializer: Initializer, rng: np.random.Gener
                     values.copy_(torch.from_numpy(draw(initializer, rng, tuple(values.shape), inputs)))
 
 
-def draw(kind: Initializer, rng: np.random.Generator, shape: tuple[int, ...], inputs: int) -> NDArray[Any]:
-    """Return what an initializer, perhaps a user's, draws; UserError: it fails, or returns another shape."""
-    drawn = call_foreign("an initializer", kind, rng, shape, inputs)
+def draw(drawing: Initializer, rng: np.random.Generator, shape: tuple[int, ...], inputs: int) -> NDArray[Any]:
+    """Return the values that an initializer draws; UserError: it fails, or returns no array of `shape`."""
+    drawn = call_foreign("an initializer", drawing, rng, shape, inputs)
     if not isinstance(drawn, np.ndarray) or drawn.shape != shape or drawn.dtype.kind not in "fi":
         found = f"{type(drawn).__name__} {getattr(drawn, 'shape', '')}"
-        raise UserError(f"an initializer returns the given shape, ndarray {shape}, and not {found}: fix it")
+        raise UserError(f"an initializer must return an array of the shape {shape}, not {found}: fix it")
     return drawn
 
 

@@ -150,7 +150,7 @@ def test_an_initializer_that_draws_no_array_of_the_shape_is_refused(drawn: str) 
             raise ZeroDivisionError
         return rng.random(shape).tolist() if drawn == "list" else rng.random((shape[0], 1))
 
-    with pytest.raises(UserError, match=r"initializer (returns the given shape|failed: Zero)"):
+    with pytest.raises(UserError, match=r"initializer (must return an array of the shape|failed: Zero)"):
         build(NetworkSpec((Dense(3),), True, draw))
 
 
