@@ -366,7 +366,7 @@ def make(names: list[str]) -> None:
 
 
 def note(game: str, found: str, **cells: str) -> None:
-    """Write cells of a game's row into the table, and print what was `found`."""
+    """Update `cells` in a game's row of the table, and print `found`, the result."""
     lines = TABLE.read_text().splitlines(keepends=True)
     head = [line for line in lines if line[0] == "#"]
     rows = {row["ROM"]: row for row in csv.DictReader(lines[len(head) :])}

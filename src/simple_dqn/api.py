@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
@@ -433,16 +433,9 @@ def register_network(name: str, spec: "NetworkSpec") -> None:
         >>> spec = NetworkSpec((Convolution(16, 8, 4), Dense(128)), True, uniform_by_inputs)
         >>> simple_dqn.register_network("tiny", spec)
     """
-    from simple_dqn.networks import MOST_LAYERS, NETWORKS, Layer, NetworkSpec, draw
+    from simple_dqn.networks import NETWORKS, check_spec
 
-    listed = isinstance(spec, NetworkSpec) and isinstance(spec.layers, tuple | list)
-    layers = spec.layers if listed else [None]
-    sizes = [size for one in layers for size in (astuple(one) if isinstance(one, Layer) else [0])]
-    whole = all(isinstance(n, int | np.integer) and n > 0 for n in sizes)
-    if not whole or sum(getattr(one, "blocks", 1) for one in layers) > MOST_LAYERS:
-        contract = f"a NetworkSpec of layers with sizes above 0, at most {MOST_LAYERS} layers and blocks"
-        raise UserError(f"{spec!r} is not a network: give {contract}")
-    draw(spec.initializer, np.random.default_rng(0), (3, 2), 2)
+    check_spec(spec)
     register("network", name, spec, NETWORKS)
 
 

@@ -4,7 +4,7 @@ import copy
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -404,6 +404,18 @@ def _norm(config: NetworkConfig, name: str, channels: int, batch_norm: type[nn.M
     # Layer normalization is over all units of a state (Ba et al. 2016), with a gain and an offset per filter.
     norm = batch_norm(channels) if config.normalization == "batch" else nn.GroupNorm(1, channels)
     return Modules({f"{name}_norm": norm})
+
+
+def check_spec(spec: Any) -> None:
+    """Raise UserError if `spec`, perhaps a user's, is no NetworkSpec of layers that can be built."""
+    listed = isinstance(spec, NetworkSpec) and isinstance(spec.layers, tuple | list)
+    layers = spec.layers if listed else [None]
+    sizes = [size for one in layers for size in (astuple(one) if isinstance(one, Layer) else [0])]
+    whole = all(isinstance(n, int | np.integer) and n > 0 for n in sizes)
+    if not whole or sum(getattr(one, "blocks", 1) for one in layers) > MOST_LAYERS:
+        contract = f"a NetworkSpec of layers with sizes above 0, at most {MOST_LAYERS} layers and blocks"
+        raise UserError(f"{spec!r} is not a network: give {contract}")
+    draw(spec.initializer, np.random.default_rng(0), (3, 2), 2)
 
 
 @torch.no_grad()

@@ -473,10 +473,10 @@ def make_run(
             opened.callback(environment.close)
         network = make_network(config, environment)
         # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
-        config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype})
-        # Absolute, since a callback may change the current folder, and a resume may be in another one.
+        # Paths are absolute: a callback may change the current folder, and a resume may start in another.
         paths = {name: getattr(config.run, name) for name in ("csv_file", "save_weights_prefix")}
-        config = config.with_flags({one: path and str(Path(path).absolute()) for one, path in paths.items()})
+        paths = {name: path and str(Path(path).absolute()) for name, path in paths.items()}
+        config = config.with_flags({"threads": network.threads, "datatype": network.device.datatype, **paths})
         prefix, saver, tester = config.run.save_weights_prefix, None, None
         if prefix:
             if config.environment.environment == "gym":  # a faulty method fails now, not hours later

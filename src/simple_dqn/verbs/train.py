@@ -340,9 +340,9 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
 def opened(
     config: Config, preset: str | None, resumed: str | None = None, writers: Sequence[Writer] = ()
 ) -> Iterator[Run]:
-    """Make a run, which also writes its settings beside its CSV; close it, and log what can follow.
+    """Yield a run that also writes its settings file, then close it and log the commands that can follow.
 
-    Without `preset` the run is resumed: see `SettingsWriter`; for the rest see `make_run` and `play.finish`.
+    `preset` is None for a resumed run, as in `SettingsWriter`; the other arguments are those of `make_run`.
     """
     own = [SettingsWriter(config, preset)] if config.run.csv_file else []
     with Interrupt() as interrupt, closing(make_run(config, interrupt, resumed, [*own, *writers])) as run:
