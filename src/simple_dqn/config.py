@@ -111,7 +111,7 @@ class MemoryConfig:
 class NetworkConfig:
     """The network's architecture and its updates."""
 
-    learning_rate: float = option(0.00025, "learning rate of the optimizer; Adadelta has none", above=0)
+    learning_rate: float = option(0.00025, "learning rate of the optimizer; Adadelta's starts at 1", above=0)
     learning_rate_end: float = option(0.00005, "learning rate to which it falls linearly", above=0)
     learning_rate_decay_updates: int = option(0, "updates until that rate; 0: never", 0, share_of="updates")
     discount_rate: float = option(0.99, "discount factor γ per step", 0, 1)
