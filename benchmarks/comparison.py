@@ -1,37 +1,51 @@
-"""Compares the training speed of this project with other projects at the same work: `training peers`."""
+"""Compares the training speed of this project with others: the tables `training peers` and `training pqn`."""
 
 import shutil
 import statistics
 import sys
 import sysconfig
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import measurement
 from common import FailedError, print_table
-from measurement import Flags, Outcome, measure, train
+from measurement import STRONG, Flags, Outcome, measure, train
 from networks.catalogue import error_of
-from peers import PEERS, Work
+from peers import PEERS, Peer, Work
 
 from simple_dqn.errors import UserError
 from simple_dqn.files import home
 
 MEASURE_PEER = Path(__file__).with_name("peers.py")
-# The virtual environments of the peers; CleanRL's script needs an earlier Gymnasium.
+# The virtual environments of the peers; CleanRL's scripts need an earlier Gymnasium, and Gym.
 PINS = {
     "peers": ("stable-baselines3==2.9.2", "tianshou==2.0.1", "envpool==1.2.5"),
     "cleanrl": ("gymnasium==0.29.1", "ale-py==0.10.1", "tyro==1.0.17"),
+    "cleanrl_pqn": ("envpool==0.8.4", "gym==0.23.1", "tyro==1.0.17", "numpy==1.26.4"),
 }
+# CleanRL's scripts of the tables, and the work of each table.
+SCRIPTS = {"peers": "cleanrl/dqn_atari.py", "pqn": "cleanrl/pqn_atari_envpool.py"}
+WORK = {"peers": "8 samples per step", "pqn": "PQN"}
 
 FAST: Flags = {"datatype": "bfloat16", "color_averaging": False}
-OURS: dict[str, Flags] = {
-    "float32, 1 game": {}, "bfloat16, 1 game": FAST,
-    "bfloat16, 16 games": {**FAST, "workers": 16},
-    "bfloat16, 16 games, concurrent": {**FAST, "workers": 16, "concurrent": True},
-    "bfloat16, 16 games, 128 every 16": {**FAST, "workers": 16, "batch_size": 128, "train_frequency": 16},
+# Four passes over rollouts of 128 steps of 8 games, as CleanRL's PQN.
+FOUR_PASSES: Flags = {**STRONG, "emulator": "ale", "workers": 8, "rollout_steps": 128, "batch_size": 256}
+OURS: dict[str, dict[str, Flags]] = {
+    "peers": {
+        "float32, 1 game": {}, "bfloat16, 1 game": FAST,
+        "bfloat16, 16 games": {**FAST, "workers": 16},
+        "bfloat16, 16 games, concurrent": {**FAST, "workers": 16, "concurrent": True},
+        "bfloat16, 16 games, 128 every 16": {**FAST, "workers": 16, "batch_size": 128, "train_frequency": 16},
+    },
+    "pqn": {
+        "the same work, float32": {**FOUR_PASSES, "datatype": "float32"},
+        "the same work, --datatype auto": FOUR_PASSES,
+        "the preset strong": {**STRONG, "emulator": "ale"},
+        "the preset strong, --emulator warp": STRONG,
+    },
 }  # fmt: skip
 
 
@@ -45,10 +59,11 @@ class Entry:
 
 
 def peers(arguments: Namespace) -> None:
-    """Print the steps/s of each project, and the ratio to the best row of each peer."""
-    for environment in PINS if arguments.install else ():
+    """Print the steps/s of the projects of a table, and the ratio to the best row of each peer."""
+    of_table = {name: peer for name, peer in PEERS.items() if peer.table == arguments.table}
+    for environment in {peer.environment for peer in of_table.values()} if arguments.install else ():
         install(environment)
-    entries = entries_of(arguments)
+    entries = entries_of(arguments, of_table)
     rates: dict[str, list[float]] = {entry.name: [] for entry in entries}
     reasons: dict[str, str] = {}
     for number in range(arguments.rounds):
@@ -60,21 +75,21 @@ def peers(arguments: Namespace) -> None:
                 except FailedError as error:
                     reasons[entry.name] = str(error)
     title = (
-        f"{arguments.game}, 8 samples per step, {arguments.rounds} alternating round(s); "
+        f"{arguments.game}, {WORK[arguments.table]}, {arguments.rounds} alternating round(s); "
         "the last columns are ratios to the best row of that project"
     )
-    header = ["project", "steps/s", "range", *(peer.title for peer in PEERS.values())]
-    print_table(title, header, rows(entries, rates, reasons))
+    header = ["project", "steps/s", "range", *(peer.title for peer in of_table.values())]
+    print_table(title, header, rows(entries, rates, reasons, of_table))
 
 
-def entries_of(arguments: Namespace) -> list[Entry]:
-    """Return the peers, then this project from its default settings to the fastest."""
+def entries_of(arguments: Namespace, of_table: dict[str, Peer]) -> list[Entry]:
+    """Return the peers of the table, then this project from its default settings to the fastest."""
     entries = []
-    for name, peer in PEERS.items():
+    for name, peer in of_table.items():
         for games in peer.games:
             title = f"{peer.title}, {games} game{'s' * (games > 1)}"
             entries.append(Entry(title, partial(measure_peer, arguments, name, games), name))
-    for name, flags in OURS.items():
+    for name, flags in OURS[arguments.table].items():
         entries.append(Entry(name, partial(train, arguments, flags)))
     return entries
 
@@ -83,21 +98,24 @@ def measure_peer(arguments: Namespace, name: str, games: int) -> Outcome:
     """Return the rate of the peer `name`, or raise FailedError if it failed or is not installed."""
     environment = PEERS[name].environment
     if not is_installed(environment):
-        raise FailedError("not installed: ./bench.sh training peers --install")
-    if name == "cleanrl" and not arguments.cleanrl:
-        raise FailedError("not measured: give cleanrl/dqn_atari.py of a clone of CleanRL as --cleanrl")
+        raise FailedError(f"not installed: ./bench.sh training {arguments.table} --install")
+    if name.startswith("cleanrl") and not arguments.cleanrl:
+        script = SCRIPTS[arguments.table]
+        raise FailedError(f"not measured: give {script} of a clone of CleanRL as --cleanrl")
     work = Work(arguments.game, games, arguments.seconds, arguments.cleanrl)
     gpu = {**measurement.DEFAULTS, **arguments.flags}["backend"] == "gpu"
     command = [str(python(environment)), str(MEASURE_PEER)]
     return measure(command, [name, asdict(work)], arguments.seconds, gpu)
 
 
-def rows(entries: list[Entry], rates: dict[str, list[float]], reasons: dict[str, str]) -> list[list[object]]:
-    """Return the rows of the table; a row that failed has the reason in place of figures."""
+def rows(
+    entries: list[Entry], rates: dict[str, list[float]], reasons: dict[str, str], peers: Iterable[str]
+) -> list[list[object]]:
+    """Return the rows of the table of `peers`; a row that failed has the reason in place of figures."""
     medians = {name: statistics.median(measured) for name, measured in rates.items() if measured}
     best = {
         peer: max((medians.get(entry.name, 0.0) for entry in entries if entry.peer == peer), default=0.0)
-        for peer in PEERS
+        for peer in peers
     }
     table: list[list[object]] = []
     for entry in entries:
@@ -105,7 +123,7 @@ def rows(entries: list[Entry], rates: dict[str, list[float]], reasons: dict[str,
             table.append([entry.name, reasons[entry.name]])
             continue
         median, measured = medians[entry.name], rates[entry.name]
-        ratios = [f"{median / best[peer]:.2f}" if best[peer] else "–" for peer in PEERS]
+        ratios = [f"{median / best[peer]:.2f}" if best[peer] else "–" for peer in peers]
         table.append([entry.name, f"{median:.0f}", f"{min(measured):.0f}–{max(measured):.0f}", *ratios])
     return table
 
@@ -130,7 +148,7 @@ def install(environment: str) -> None:
     """Create a virtual environment, a key of `PINS`, unless it exists.
 
     It includes this project's packages, so that every project runs on the same PyTorch and NumPy. pip adds
-    only what the peers need in another version: for CleanRL, Gymnasium and ALE.
+    only what the peers need in another version: for CleanRL, Gymnasium, Gym, ALE and NumPy.
 
     Raises:
         UserError: pip failed.

@@ -24,9 +24,10 @@ from profiler import Profiler
 from simple_dqn import rules
 from simple_dqn.agent import Agent
 from simple_dqn.command_line import parser_of_settings
-from simple_dqn.config import Config
+from simple_dqn.config import SETTINGS, Config, Share
 from simple_dqn.environment import game_name
 from simple_dqn.errors import UserError
+from simple_dqn.presets import PRESETS
 from simple_dqn.run import device_of_games, make_agent, make_environment, make_network, make_schedule
 from simple_dqn.statistics import Statistics
 
@@ -36,6 +37,13 @@ Outcome: TypeAlias = dict[str, Any]
 DEFAULTS: Flags = {
     "replay_size": 20_000, "target_steps": 800, "random_steps": 0, "train_steps": 0, "backend": "cpu",
     "random_seed": 1,
+}  # fmt: skip
+# Without the recipe's shares of a whole run, which this is not, and its epochs, which need whole rollouts;
+# `DEFAULTS` has a replay memory.
+STRONG: Flags = {
+    **{name: value for name, value in PRESETS["strong"].items() if not isinstance(value, Share)},
+    "average_updates": 1000, "exploration_decay_steps": 1000, "train_steps": 0, "emulator": "warp",
+    "replay_size": SETTINGS["replay_size"]["default"],
 }  # fmt: skip
 LAST_GAMES = 100
 REFUSED = 2  # exit code of a process that got bad input

@@ -1,11 +1,12 @@
 """Times other projects at the same work, one function each: `PYTHON peers.py TASK` prints steps/s as JSON.
 
 TASK is JSON: the name of a peer and its `Work`. PYTHON has the peers installed; this project's Python lacks
-them, so only the functions import them. The work is simple_dqn's: Nature's network on four screens of
-84 x 84, one update of 32 samples every 4 steps, ε = 0.1, and a replay memory of 20,000.
+them, so only the functions import them. The work of the table `peers` is simple_dqn's: Nature's network on
+four screens of 84 x 84, one update of 32 samples every 4 steps, ε = 0.1, and a replay memory of 20,000.
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -25,9 +26,10 @@ EXPLORATION_RATE = 0.1
 TARGET_STEPS = 10_000
 LEARNING_RATE = 1e-4
 UNLIMITED = 10**7  # steps; no measurement takes as many
-# CleanRL's script asks for games that only an import of ale-py registers.
+# CleanRL's DQN asks for games that only an import of ale-py registers.
 RUN_SCRIPT = "import ale_py, runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
-MARK, MARK_STEPS = "SPS:", 100  # it prints such a line every 100 steps of training
+MARK, MARK_STEPS = "SPS:", 100  # its DQN prints such a line every 100 steps of training
+ROLLOUT = 8 * 128  # steps of a rollout of CleanRL's PQN, after which it prints such a line
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Work:
     game: str  # this project's name for it: space_invaders
     games: int  # played in parallel
     seconds: float  # of training, after the warm-up
-    script: str = ""  # the path of CleanRL's script
+    script: str = ""  # the path of CleanRL's script of the table
 
     @property
     def title(self) -> str:
@@ -53,6 +55,7 @@ class Peer:
     measure: Callable[[Work], float]  # returns steps/s over all games
     games: tuple[int, ...]  # the numbers of parallel games that are measured
     environment: str = "peers"  # the virtual environment that it runs in
+    table: str = "peers"
 
 
 def stable_baselines3(work: Work) -> float:
@@ -144,47 +147,57 @@ def _tianshou_dqn(state_shape: tuple[int, ...], actions: Any) -> Any:
 
 
 def cleanrl(work: Work) -> float:
-    """Measure the script `dqn_atari.py` in a clone of CleanRL, by the lines that it prints."""
-    script = Path(work.script).resolve()
+    """Measure the script `dqn_atari.py` in a clone of CleanRL."""
     flags = {
-        "env-id": f"{work.title}NoFrameskip-v4", "total-timesteps": UNLIMITED, "learning-starts": FILL_STEPS,
-        "buffer-size": REPLAY_SIZE, "batch-size": BATCH_SIZE, "train-frequency": TRAIN_FREQUENCY,
+        "env-id": f"{work.title}NoFrameskip-v4", "learning-starts": FILL_STEPS, "buffer-size": REPLAY_SIZE,
+        "batch-size": BATCH_SIZE, "train-frequency": TRAIN_FREQUENCY,
         "target-network-frequency": TARGET_STEPS, "learning-rate": LEARNING_RATE,
-        "start-e": EXPLORATION_RATE, "end-e": EXPLORATION_RATE,
     }  # fmt: skip
+    return rate_of_script(work, ["-c", RUN_SCRIPT], flags, MARK_STEPS)
+
+
+def cleanrl_pqn(work: Work) -> float:
+    """Measure the script `pqn_atari_envpool.py`: four passes over rollouts of 128 steps, batches of 256."""
+    return rate_of_script(work, [], {"env-id": f"{work.title}-v5", "num-envs": work.games}, ROLLOUT)
+
+
+def rate_of_script(work: Work, launcher: list[str], flags: dict[str, object], mark_steps: int) -> float:
+    """Run CleanRL's script with `flags`, and measure it by the lines that it prints every `mark_steps`."""
+    script = Path(work.script).resolve()
+    flags |= {"total-timesteps": UNLIMITED, "start-e": EXPLORATION_RATE, "end-e": EXPLORATION_RATE}
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     with (
         tempfile.TemporaryDirectory() as folder,  # it writes into the current one
         subprocess.Popen(
-            [sys.executable, "-u", "-c", RUN_SCRIPT, str(script), *words], cwd=folder, text=True,
+            [sys.executable, "-u", *launcher, str(script), *words], cwd=folder, text=True,
             env=os.environ | {"PYTHONPATH": str(script.parents[1])},  # where cleanrl_utils is
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         ) as process,
     ):  # fmt: skip
         assert process.stdout is not None
         try:
-            return rate_of_marks(process.stdout, work.seconds)
+            return rate_of_marks(process.stdout, work.seconds, mark_steps)
         finally:
             process.kill()
 
 
 def rate_of_marks(
-    lines: Iterable[str], seconds: float, clock: Callable[[], float] = time.perf_counter
+    lines: Iterable[str], seconds: float, mark_steps: int, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Return the steps/s between two marks at least `seconds` apart, after the warm-up.
+    """Return the steps/s between two marks, every `mark_steps`, at least `seconds` apart, after the warm-up.
 
     The `lines` are CleanRL's output, read while it runs; if it ends too early, the last of them is the error.
     The rate in a mark is not used: it is the mean since the start, random play included.
     """
-    steps, start, last = 0, 0.0, "the script ended without a message"
+    steps, start, last = -mark_steps * math.ceil(WARM_UP_STEPS / mark_steps), 0.0, "it printed no message"
     for line in lines:
         last = line.strip() or last
         if line.startswith(MARK):
-            steps, now = steps + MARK_STEPS, clock()
-            if steps == WARM_UP_STEPS:
+            steps, now = steps + mark_steps, clock()
+            if steps == 0:
                 start = now
-            elif steps > WARM_UP_STEPS and now - start >= seconds:
-                return (steps - WARM_UP_STEPS) / (now - start)
+            elif steps > 0 and now - start >= seconds:
+                return steps / (now - start)
     sys.exit(last)
 
 
@@ -192,6 +205,7 @@ PEERS = {
     "stable_baselines3": Peer("Stable-Baselines3", stable_baselines3, (1, 8)),
     "tianshou": Peer("Tianshou", tianshou, (1, 16)),
     "cleanrl": Peer("CleanRL", cleanrl, (1,), "cleanrl"),
+    "cleanrl_pqn": Peer("CleanRL's PQN", cleanrl_pqn, (8,), "cleanrl_pqn", "pqn"),
 }
 
 

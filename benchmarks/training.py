@@ -4,6 +4,7 @@
     ./bench.sh training grid      workers x concurrent x synchronized, like fast-dqn's speed test
     ./bench.sh training hands_on  the speed-ups of Deep RL Hands-On, chapter 9, one by one
     ./bench.sh training peers     comparison with Stable-Baselines3, Tianshou and CleanRL
+    ./bench.sh training pqn       the preset strong compared with CleanRL's PQN
     ./bench.sh training gpu       a GPU, with more games, processes and threads
     ./bench.sh training strong    the preset strong with --emulator warp, by the number of games
 
@@ -20,12 +21,10 @@ import common
 import comparison
 import measurement
 from common import machine, positive, print_table
-from measurement import Flags, train
+from measurement import STRONG, Flags, train
 
 from simple_dqn.command_line import Parser
-from simple_dqn.config import SETTINGS, Share
 from simple_dqn.errors import UserError
-from simple_dqn.presets import PRESETS
 
 
 def loop(arguments: Namespace) -> None:
@@ -126,15 +125,6 @@ def gpu(arguments: Namespace) -> None:
     print_table(f"Steps/s on {arguments.game}, {found[0]}", ["setting", "steps/s", "ratio"], rows)
 
 
-# Without the recipe's shares of a whole run, which this is not, and its epochs, which need whole rollouts;
-# `measurement.DEFAULTS` has a replay memory.
-STRONG: Flags = {
-    **{name: value for name, value in PRESETS["strong"].items() if not isinstance(value, Share)},
-    "average_updates": 1000, "exploration_decay_steps": 1000, "train_steps": 0, "emulator": "warp",
-    "replay_size": SETTINGS["replay_size"]["default"],
-}  # fmt: skip
-
-
 def strong(arguments: Namespace) -> None:
     """Print the steps/s of the preset `strong` for several numbers of games on the emulator of our own."""
     for workers in arguments.workers:
@@ -144,6 +134,7 @@ def strong(arguments: Namespace) -> None:
 
 
 TABLES = {one.__name__: one for one in (loop, grid, hands_on, comparison.peers, gpu, strong)}
+TABLES["pqn"] = comparison.peers
 
 
 def parser() -> Parser:
@@ -160,10 +151,10 @@ def parser() -> Parser:
     add = result.add_argument_group("hands_on").add_argument
     add("--reward", type=float, help="also measure the time until the last 100 training games have this mean")
     add("--limit", type=positive(float), default=600.0, help="seconds for that (default: %(default)g)")
-    add = result.add_argument_group("peers").add_argument
+    add = result.add_argument_group("peers and pqn").add_argument
     add("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
     add("--install", action="store_true", help="first install the others, in environments of their own")
-    add("--cleanrl", metavar="FILE", default="", help="cleanrl/dqn_atari.py of a clone of CleanRL")
+    add("--cleanrl", metavar="FILE", default="", help="a clone's " + " or ".join(comparison.SCRIPTS.values()))
     return result
 
 
@@ -189,7 +180,7 @@ def main(words: Sequence[str]) -> None:
     for datatype in arguments.datatypes:
         measurement.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
     if arguments.cleanrl and not Path(arguments.cleanrl).is_file():
-        raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give cleanrl/dqn_atari.py of a clone")
+        raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give a script of CleanRL")
     print(machine(), flush=True)
     TABLES[arguments.table](arguments)
 

@@ -38,7 +38,7 @@ from networks.measuring import Plan, Row
 from networks.measuring import measure as measure_all
 from networks.proof import Answers, difference, q_answers, reference
 from networks.work import LAYER_FLOPS, Task, draw_target, draw_weights
-from peers import EXPLORATION_RATE, FILL_STEPS, MARK_STEPS, PEERS, WARM_UP_STEPS, Work, cleanrl, rate_of_marks
+from peers import EXPLORATION_RATE, FILL_STEPS, MARK_STEPS, PEERS, ROLLOUT, WARM_UP_STEPS, Work, rate_of_marks
 from profiler import Profiler
 
 from simple_dqn.errors import UserError
@@ -106,9 +106,9 @@ def test_flags_of_every_row_go_together() -> None:
     for flags in (
         *({**training.RECIPE, "game": "pong", **flags} for _, flags in training.SPEED_UPS),
         *({**training.RECIPES["catch"], "game": "catch", **flags} for _, flags in training.SPEED_UPS),
-        *({"game": "pong", **flags} for flags in comparison.OURS.values()),
+        *({"game": "pong", **flags} for table in comparison.OURS.values() for flags in table.values()),
         *({"game": "pong", **training.GPU_FLAGS, **flags} for _, flags in training.GPU_CASES),
-        *({"game": "pong", **training.STRONG, "workers": workers} for workers in (64, 512, 4096)),
+        *({"game": "pong", **measurement.STRONG, "workers": workers} for workers in (64, 512, 4096)),
     ):
         config = measurement.settings(flags)
         assert config.with_flags(flags) == config
@@ -159,15 +159,18 @@ while True:
 def test_marks_give_the_rate_after_the_warm_up() -> None:
     warming = [float(mark) for mark in range(WARM_UP_STEPS // MARK_STEPS)]  # a second each
     times = iter(warming + [warming[-1] + 0.25 * mark for mark in range(1, 20)])
+    marks = iter([7.0 + 0.5 * mark for mark in range(20)])
     lines = [line for _ in range(100) for line in ("SPS: 999", "global_step=1, episodic_return=2", "")]
-    assert rate_of_marks(lines, 2.0, lambda: next(times)) == MARK_STEPS / 0.25
+    assert rate_of_marks(lines, 2.0, MARK_STEPS, lambda: next(times)) == MARK_STEPS / 0.25
+    # A rollout is longer than the warm-up, so the first one is the warm-up.
+    assert rate_of_marks(lines, 2.0, ROLLOUT, lambda: next(marks)) == ROLLOUT / 0.5
 
 
 def test_cleanrl_gets_the_same_work_and_is_ended(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     script = tmp_path / "dqn_atari.py"
     script.write_text(TRAINS)
-    assert cleanrl(Work("space_invaders", 1, 0.05, str(script))) > 0
+    assert PEERS["cleanrl"].measure(Work("space_invaders", 1, 0.05, str(script))) > 0
     process, folder, words, gpus = json.loads((tmp_path / "called.json").read_text())
     flags = dict(zip(words[::2], words[1::2], strict=True))
     assert flags["--env-id"] == "SpaceInvadersNoFrameskip-v4"
@@ -176,20 +179,24 @@ def test_cleanrl_gets_the_same_work_and_is_ended(tmp_path: Path, monkeypatch: Pa
     assert gpus == "", "it sees the GPU that is hidden from it"
     assert not Path(folder).exists(), "what it wrote lies about"
     assert not psutil.pid_exists(process), "it still trains"
+    assert PEERS["cleanrl_pqn"].measure(Work("space_invaders", 8, 0.05, str(script))) > 0
+    _, _, words, _ = json.loads((tmp_path / "called.json").read_text())
+    flags = dict(zip(words[::2], words[1::2], strict=True))
+    assert (flags["--env-id"], flags["--num-envs"]) == ("SpaceInvaders-v5", "8")
     script.write_text("raise ValueError('oh')")
     with pytest.raises(SystemExit, match=r"^ValueError: oh$"):
-        cleanrl(Work("pong", 1, 600, str(script)))
+        PEERS["cleanrl"].measure(Work("pong", 1, 600, str(script)))
 
 
 def test_peers_that_are_missing_are_rows(capsys: Capsys, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(comparison, "OURS", {})
-    training.main(["peers", "--rounds", "1", "--seconds", "0.05"])
-    lines = capsys.readouterr().out.splitlines()
+    monkeypatch.setattr(comparison, "OURS", {"peers": {}, "pqn": {}})
     for peer in PEERS.values():
+        training.main([peer.table, "--rounds", "1", "--seconds", "0.05"])
+        lines = capsys.readouterr().out.splitlines()
         for games in peer.games:
             name = f"{peer.title}, {games} game{'s' * (games > 1)}"
             (row,) = [line.removeprefix(name).strip() for line in lines if line.startswith(name)]
-            assert row == "not installed: ./bench.sh training peers --install"
+            assert row == f"not installed: ./bench.sh training {peer.table} --install"
 
 
 def test_ratios_are_to_the_best_of_each_peer() -> None:
@@ -198,7 +205,8 @@ def test_ratios_are_to_the_best_of_each_peer() -> None:
         Entry("gone", dict, "stable_baselines3"), Entry("we", dict),
     ]  # fmt: skip
     rates = {"slow": [10.0], "quick": [30.0, 20.0, 10.0], "gone": [], "we": [50.0, 70.0]}
-    assert comparison.rows(entries, rates, {"gone": "no such thing"}) == [
+    peers = ("stable_baselines3", "tianshou", "cleanrl")
+    assert comparison.rows(entries, rates, {"gone": "no such thing"}, peers) == [
         ["slow", "10", "10–10", "–", "0.50", "–"],
         ["quick", "20", "10–30", "–", "1.00", "–"],
         ["gone", "no such thing"],
