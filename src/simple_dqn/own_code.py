@@ -154,4 +154,4 @@ class OwnCode(NamedTuple):
         import gymnasium
 
         spec: EnvSpec = call_foreign("an environment of your own", pickle.loads, self.spec)
-        gymnasium.registry.setdefault(spec.id, spec)
+        gymnasium.registry[spec.id] = spec  # which may have replaced the one of an import, or Gymnasium's
