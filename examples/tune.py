@@ -2,7 +2,7 @@
 
 PYTHONPATH=src .venv/bin/python examples/tune.py pong --trials 20 --epochs 10
 
-The same command continues the study. Flags given by hand are not searched.
+The same command continues the study. Flags given by hand are not searched, and stay the same in a study.
 """
 
 import argparse
@@ -40,6 +40,10 @@ def main(words: list[str] | None = None) -> None:
     pruner, storage = optuna.pruners.MedianPruner(4, 3), f"sqlite:///{folder}.db"
     study = optuna.create_study(storage=storage, study_name=folder.name, pruner=pruner,
                                 direction="maximize", load_if_exists=True)  # fmt: skip
+    asked = {name: str(value) for name, value in settings.items()}
+    if (earlier := study.user_attrs.get("settings", asked)) != asked:  # scores that cannot be compared
+        parser.error(f"{folder}.db has trials with other flags, {earlier}: repeat them, or move it away")
+    study.set_user_attr("settings", asked)
 
     def score(trial: optuna.Trial) -> float:
         rewards: list[float] = []

@@ -204,6 +204,18 @@ def test_a_callback_that_changes_the_folder_moves_no_file(start: Start, tmp_path
     assert [row["phase"] for row in rows(run.csv_file)] == ["random", "train", "train", "train"]
 
 
+def test_a_run_keeps_its_threads_where_a_callback_loads_an_agent(snapshot: Path) -> None:
+    seen: list[int] = []
+
+    def load(row: dict[str, Any]) -> None:
+        seen.append(torch.get_num_threads())  # an update's sums, and so the weights, depend on it
+        simple_dqn.load(snapshot)
+
+    simple_dqn.train("catch", on_phase_end=load, on_step=load, every=30, **{**CATCH, "threads": 2})
+    torch.set_num_threads(1)
+    assert seen == 5 * [2]
+
+
 def test_a_run_that_stopped_before_its_first_step_goes_on(home: Path) -> None:
     settings: dict[str, Any] = {**CATCH, "random_steps": 0, "train_steps": 0, "test_steps": 20, "epochs": 2}
     assert simple_dqn.train("catch", on_phase_end=lambda row: True, **settings).stopped

@@ -267,6 +267,12 @@ def test_the_curve_is_that_of_the_snapshots_run(home: Path, monkeypatch: Patch) 
     files = {"pong_1": "pong.csv", "pong_best": "pong.csv", "pong_before_1": "pong.1.csv", "breakout_1": None}
     for file, csv in files.items():
         assert curve_of(home / f"snapshots/{file}.pkl", snapshot) == (csv and results / csv)
+    (results / "pong.2.csv").write_text((results / "pong.csv").read_text())
+    for number, seed in ((1, 5), (2, 6)):
+        (results / f"pong.{number}.yaml").write_text(f"settings:\n  random_seed: {seed}\n")
+    for seed in (5, 6):
+        one = replace(snapshot, flags={**snapshot.flags, "random_seed": seed})
+        assert curve_of(home / f"snapshots/pong_before_{seed}_1.pkl", one) == results / f"pong.{seed - 4}.csv"
 
 
 def test_a_card_is_a_folder_for_a_model_hub(finished: Path, capsys: Capsys, told: Told) -> None:

@@ -349,6 +349,11 @@ class DeepQNetwork:
         if self._target is not self._online:
             self._target.load_state_dict(self._online.state_dict())
 
+    def use_threads(self) -> None:
+        """Compute with this network's threads in the calling thread; building another changes them."""
+        if torch.get_num_threads() != self.threads:  # setting them clears oneDNN's cache
+            torch.set_num_threads(self.threads)
+
     @staticmethod
     def use_one_thread() -> None:
         """Compute on one core in the calling thread from now on; other threads keep their number."""

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
 IMPORTED: dict[str, tuple[str, ...]] = {}  # file or module -> the environments that it registered
+_changed: dict[str, int] = {}  # file -> its modification time when it was run, in ns
 
 
 def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]) -> None:
-    """Run files, `FILE.py`, or modules, each once in a process.
+    """Run files, `FILE.py`, or modules, each once in a process; a file that was changed is run again.
 
     Raises:
         UserError: One cannot be read or imported; the line has the place in the file.
@@ -38,7 +39,8 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
         if not isinstance(name, str) or not name or name.startswith("-"):
             raise UserError(f"--import {name!r}: give a file, such as mine.py, or the name of a module")
         key = str(real(Path(name))) if name.endswith(".py") else name
-        if key in IMPORTED:
+        changed = Path(key).stat().st_mtime_ns if name.endswith(".py") and Path(key).exists() else 0
+        if key in IMPORTED and _changed.get(key, changed) == changed:
             continue
         before = dict(gymnasium.registry)
         try:
@@ -51,7 +53,9 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
             raise UserError(f"--import {name}: {why if absent else cause(error)}") from error
         new = [id_ for id_, spec in gymnasium.registry.items() if before.get(id_) is not spec]
         own = [id_ for id_ in new if _module_of(gymnasium.registry[id_]) == module]
-        IMPORTED[key] = tuple(own or new)  # If it registers none itself, its imports may have.
+        # If it registers none itself, its imports may have; these are not run again.
+        IMPORTED[key] = tuple(own or new) or IMPORTED.get(key, ())
+        _changed[key] = changed
 
 
 def _module_of(spec: "EnvSpec") -> str:
@@ -154,4 +158,4 @@ class OwnCode(NamedTuple):
         import gymnasium
 
         spec: EnvSpec = call_foreign("an environment of your own", pickle.loads, self.spec)
-        gymnasium.registry.setdefault(spec.id, spec)
+        gymnasium.registry[spec.id] = spec  # it may have replaced that of an import, or Gymnasium's own

@@ -220,6 +220,7 @@ class Run:
             self._statistics.on_phase_resume(length)
         else:
             self._statistics.on_phase_start(phase.name, phase.epoch, length)
+        self.agent.network.use_threads()  # a callback may have loaded an agent
         if phase.name == "random":
             logger.info("Populating replay memory with %d random moves", left)
             return self._schedule.fill(self.agent, left, exploration_rate=1.0)
@@ -242,6 +243,7 @@ class Run:
             qvalues = None if self._held_out is None else self.agent.network.predict(self._held_out)
             self._statistics.on_point(self.agent.total_train_steps, qvalues)
         self._statistics.on_safe_point(before, phase.done, **self._counts())
+        self.agent.network.use_threads()
         if self._saver and not self._interrupt.requested:
             games = self._tester.games if self._tester and phase.name == "test" else 1
             # At the end of the phase a checkpoint follows anyway.

@@ -266,6 +266,7 @@ HALF = np.full((ROWS, COLUMNS), 0.5, np.float32)
 FLOATS: Any = {"space": Box(0, 1, (ROWS, COLUMNS), np.float32)}
 ZEROS = np.zeros(5)
 NUMBERS: Any = {"space": VECTOR, "observation": "vector"}
+BYTES = Box(0, 255, (5,), np.uint8)
 DRAWN: Any = {"space": Discrete(4)}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a stack": ({"space": Box(0, 255, (4, 84, 84), np.uint8), "modes": ()}, r"\(4, 84, 84\).*\(H, W, 3\)"),
@@ -282,6 +283,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "large numbers": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS + 1e200)}, "beyond float32 .*: scale"),
     "halves": ({**NUMBERS, "observe": at_step_2(ZEROS, np.full(5, np.inf, np.float16))}, "step 2 of .*inf"),
     "other numbers": ({**NUMBERS, "observe": at_step_2(ZEROS, ZEROS[:3])}, r"step 2 of .*\(3,\).*\(5,\)"),
+    "scaled bytes": ({**NUMBERS, "space": BYTES, "observe": lambda _: ZEROS}, "of whole numbers.*uint8"),
     "no numbers": ({**NUMBERS, "space": Discrete(3)}, r"observes Discrete\(3\)"),
     "another type": ({"observe": at_step_2(BLACK, HALF)}, r"step 2 of .* float32 .* not in Box\("),
     "another shape": ({"observe": at_step_2(BLACK, BLACK[:9])}, r"step 2 of .*\(9, 30\)"),

@@ -209,6 +209,25 @@ def test_it_may_import_what_lies_beside_it(home: Path) -> None:
             assert max(step.rewards.max() for step in play(environment, 8)) == 3
 
 
+def test_a_process_plays_what_is_registered_here_and_not_what_its_import_registers(home: Path) -> None:
+    with closing(open_own(1)) as environment:
+        assert not any(step.truncations.any() for step in play(environment, 8))
+    gymnasium.registry["count_down"].max_episode_steps = 2
+    for processes in (0, 1):
+        with closing(open_own(1, processes)) as environment:
+            assert any(step.truncations.any() for step in play(environment, 8))
+
+
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
+def test_a_file_that_was_changed_is_run_again(home: Path) -> None:
+    file = home / "games" / "count.py"
+    for points in (10, 200):
+        file.write_text(COUNT_DOWN.replace("10 *", f"{points} *") + REGISTER)
+        for processes in (0, 1):
+            with closing(open_own(1, processes)) as environment:
+                assert max(step.rewards.max() for step in play(environment, 8)) == points
+
+
 def test_what_cannot_be_sent_to_a_process_is_named() -> None:
     gymnasium.register("count_down", entry_point=lambda: None, kwargs={"file": sys.stderr})  # type: ignore
     with pytest.raises(UserError, match="sending count_down to a process failed"):

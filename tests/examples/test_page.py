@@ -298,12 +298,16 @@ def test_a_study_goes_on_and_marks_a_trial_that_fails(home: Path, monkeypatch: P
     for trials in ("2", "2", "3"):
         tune.main(["catch", *words(given), "--train_frequency", "4", "--trials", trials])
     assert len(calls) == 3
+    best = capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        tune.main(["catch", *words({**given, "epochs": 2}), "--train_frequency", "4", "--trials", "4"])
+    assert "has trials with other flags, {'epochs': '1'" in capsys.readouterr().err
     study = optuna.load_study(study_name="catch", storage="sqlite:///results/tune/catch.db")
     assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
     assert study.best_params.keys() == {"learning_rate", "network", "target_steps"}  # one was given by hand
     assert sorted(path.name for path in Path("results/tune/catch").glob("*.csv")) == ["1.csv", "2.csv"]
     assert not list(Path("snapshots").glob("*"))
-    settings = read(capsys.readouterr().out.splitlines()[-1].split("--config ")[1])
+    settings = read(best.splitlines()[-1].split("--config ")[1])
     assert settings["train_frequency"] == 4
     assert settings["target_steps"] == study.best_params["target_steps"]
 

@@ -426,6 +426,11 @@ def test_csvs_are_compared(two: list[SweepRun], tmp_path: Path, capsys: Capsys, 
     out = capsys.readouterr().out
     assert "6 runs of another game" in out
     assert "double: mean 22.0 (21." in out
+    for one in two:  # the settings that each run writes beside its CSV tell Gymnasium's id
+        settings = f"settings:\n  environment: gym\n  game: mine/Walk-v{1 + one.seed % 2}\n"
+        one.csv.with_suffix(".yaml").write_text(settings)
+    assert main.run(command()) == 0
+    assert "6 runs of mine_Walk-v1, mine_Walk-v2" in capsys.readouterr().out
     for reward, code in (("", 2), ("5", 0)):
         (tmp_path / "odd.csv").write_text(f"epoch,phase,average_reward\n4e18,train,{reward}\n")
         said = told("sweep", "compare", f"odd={tmp_path / 'odd.csv'}", code=code)

@@ -185,13 +185,15 @@ class GymnasiumGame(Game):
     def _show(self, observation: Any, reward: float, screen: Screen) -> None:
         """Put the current picture, or the observation, into `screen`, and show the picture to the watcher."""
         if self._takes_numbers:
-            numeric = isinstance(observation, np.ndarray) and observation.dtype.kind in "biuf"
+            kinds = "biu" if self._numbers.dtype == np.uint8 else "biuf"  # floats may be scaled already
+            numeric = isinstance(observation, np.ndarray) and observation.dtype.kind in kinds
             alike = numeric and observation.shape == self._numbers.shape
             if not (alike and float(np.abs(observation).max()) <= MOST_POINTS):
                 wrong = f"{self._where()}: the observation is {in_short(observation)}"
                 if alike and np.isfinite(observation).all():
                     raise UserError(f"{wrong}, beyond float32 (±3.4e38): scale it")
-                raise UserError(f"{wrong}, not an array {self._numbers.shape} of finite numbers: fix it")
+                what = "finite numbers" if "f" in kinds else "whole numbers, as its space is of uint8"
+                raise UserError(f"{wrong}, not an array {self._numbers.shape} of {what}: fix it")
             screen[...] = to_numbers(observation, self.screen_shape, self._numbers.dtype)
             if not self._watcher:
                 return

@@ -8,6 +8,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -227,15 +228,23 @@ def _compare_files(arguments: Sequence[str], program: str) -> None:
     parser.add_argument("--png_file", type=Path, help="also draw the comparison here (default: none)")
     given = parser.parse(arguments)
     names, png = plot.run_names(given["runs"]), given["png_file"]
-    # Files that are not named after a known game are taken for runs of one other game.
-    games = {csv: game_of(csv.stem) or "another game" for csv in names}
     runs = {csv: read_run(csv, name) for csv, name in names.items()}
     for csv, run in runs.items():
         run.check(("average_reward",), str(csv))
-    comparison = Comparison([Member(games[csv], names[csv], run) for csv, run in runs.items()])
+    comparison = Comparison([Member(_game_of_csv(csv), names[csv], run) for csv, run in runs.items()])
     if not comparison.members:
         raise UserError("; ".join(str(comparison).splitlines()))
     if png:
         with plot.picture(png) as figure:
             comparison.draw(figure)
     print(comparison)
+
+
+def _game_of_csv(csv: Path) -> str:
+    """Return a run's game: Gymnasium's id in the settings beside its CSV, or the game of the CSV's name."""
+    settings: dict[str, Any] = {}
+    with suppress(UserError):  # there may be none
+        settings = command_line.read(str(csv.with_suffix(".yaml")))
+    if settings.get("environment") == "gym" and "game" in settings:
+        return game_name(Config.from_flags(settings).environment)
+    return game_of(csv.stem) or "another game"

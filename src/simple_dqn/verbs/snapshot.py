@@ -248,14 +248,17 @@ def _fill(folder: Path, path: Path, content: Snapshot, games: int, repo: str | N
 
 
 def curve_of(path: Path, content: Snapshot) -> Path | None:
-    """Return the CSV of the run that wrote the snapshot, by its epoch and training steps; None: none is."""
+    """Return the CSV of the run that wrote the snapshot, by its epoch, steps and seed; None: none is."""
     folder = home() / "results" / ("trained" if is_trained(path) else "")
     name = play.run_of(path, content).removesuffix("_best")
     wanted = ("train", str(content.epoch), str(content.total_train_steps))
     first = re.sub(r"_before(_\d+)?$", "", name)  # the CSV of an earlier run has a number instead
     for file in (folder / f"{name}.csv", *sorted(folder.glob(f"{glob.escape(first)}*.csv"))):
-        with suppress(OSError, ValueError, csv.Error), file.open(newline="", encoding="utf-8") as text:
-            columns = ("phase", "epoch", "total_train_steps")
-            if wanted in {tuple(map(row.get, columns)) for row in csv.DictReader(text)}:
+        with suppress(OSError, ValueError, csv.Error, UserError), file.open(encoding="utf-8") as text:
+            columns, settings = ("phase", "epoch", "total_train_steps"), file.with_suffix(".yaml")
+            if wanted in {tuple(map(row.get, columns)) for row in csv.DictReader(text)} and (
+                file.stem == name or not settings.exists()  # or several runs of one game have such a row
+                or command_line.read(str(settings)).get("random_seed") == content.flags.get("random_seed")
+            ):  # fmt: skip
                 return file
     return None
