@@ -196,28 +196,6 @@ class Uniform:
         """Restore what `get_state` returned; the ring is restored already."""
 
 
-class Shuffled(Uniform):
-    """Samples the latest rollout without replacement, then shuffles it again (PQN, Gallici et al. 2024)."""
-
-    def __init__(self, ring: Ring, config: MemoryConfig) -> None:
-        super().__init__(ring, config)
-        self._written = 0  # rows of the ring at the latest draw
-        self._order: Ids = np.empty(0, np.int64)  # the numbers of the transitions to take next
-
-    def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
-        """Return the next `count` transitions, each with the weight 1; see `Uniform.draw`."""
-        if self._ring.written != self._written:  # the rollout has other rows
-            self._order, self._written = np.empty(0, np.int64), self._ring.written
-        while len(self._order) < count:
-            numbers = self._ring.transitions()
-            numbers = numbers[numbers >= (self._ring.written - self._config.rollout_steps) * self._ring.games]
-            if not numbers.size:
-                raise no_transition(self._ring)
-            self._order = np.concatenate((self._order, rng.permutation(numbers)))
-        numbers, self._order = np.split(self._order, [count])
-        return numbers, np.ones(count, np.float32)
-
-
 class Prioritized(Uniform):
     """Samples transition i with probability P(i) = p_i^α / Σ_k p_k^α and p_i = |δ_i| + ε (equation 1).
 
