@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.device import Device
     from simple_dqn.dqn import DeepQNetwork, PreparedBatch, UpdateOutcome
-    from simple_dqn.environment import Environment
+    from simple_dqn.environment.interface import Environment
     from simple_dqn.replay import ReplayMemory
     from simple_dqn.statistics import Statistics
     from simple_dqn.types import Actions, CheckpointState, Experience, ExplorationRates, QValues, States, Step
