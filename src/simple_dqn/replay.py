@@ -160,16 +160,16 @@ class ReplayMemory:
         `returns` are those of its steps, float32 [T, E]. A minibatch has the steps' places in the rollout,
         step · E + game with steps from 0 to T - 1, int64 [B]; actions int64 [B]; and returns float32 [B].
         """
-        ring, order = self._ring, np.empty(0, np.int64)
-        first, numbers = (ring.written - self.rollout_steps) * ring.games, ring.transitions()
-        places = numbers[numbers >= first] - first
+        rows = self._ring.held_rows()[-self.rollout_steps :]
+        actions, places = self._actions[rows], np.flatnonzero(~self._ring.excluded[rows])
         if not places.size:
-            raise no_transition(ring)
+            raise no_transition(self._ring)
+        order = np.empty(0, np.int64)
         for _ in range(count):
             while len(order) < batch_size:
                 order = np.concatenate((order, self._rng.permutation(places)))
             drawn, order = np.split(order, [batch_size])
-            yield drawn, self._actions.take((first + drawn) % ring.size), returns.take(drawn)
+            yield drawn, actions.take(drawn), returns.take(drawn)
 
     def update_priorities(self, numbers: Ids, errors: Floats) -> None:
         """Give the sampler, if it uses them, the absolute TD errors float32 [N] of updates, in their order.

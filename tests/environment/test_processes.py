@@ -95,7 +95,6 @@ WELL, RAISE, REFUSE, EXIT, DAWDLE = range(5)  # actions
 class FaultyGame(Game):
     name = "faulty"
     action_names = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
-    can_save = True
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
         if action == RAISE:
