@@ -225,16 +225,15 @@ class HostScreens:
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._screens[row] = on_host(screens)
 
-    def gather(self, windows: Indices, hidden: Mask | None) -> States | DeviceStates:
+    def gather(self, windows: Indices, hidden: Mask) -> States | DeviceStates:
         """Return the screens at `windows` int64 [B, K], uint8 [B, K, H, W]; valid until the next call.
 
-        `hidden` bool [B, L] says which of the first L screens of each window are zero; None: no screen is.
+        `hidden` bool [B, L] says which of the first L screens of each window are zero.
         """
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), self._gathered.dtype)
         self._read(windows.reshape(-1))
-        if hidden is not None:
-            self._gathered[:, : hidden.shape[1]][hidden] = 0
+        self._gathered[:, : hidden.shape[1]][hidden] = 0
         return self._gathered
 
     def _read(self, indices: Indices) -> None:

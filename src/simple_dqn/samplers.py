@@ -99,16 +99,14 @@ class Ring:
         oldest = (self.written - self.held) * self.games
         return oldest + (indices - oldest) % self.size
 
-    def windows(self, indices: Indices) -> tuple[Indices, Mask | None]:
+    def windows(self, indices: Indices) -> tuple[Indices, Mask]:
         """Return the indices of each transition's window [B, S + 1], and which of its screens are hidden.
 
-        The latter is a mask [B, S - 1]: the last two screens never are. None: no screen is hidden.
+        The latter is a mask [B, S - 1]: the last two screens never are.
         """
         windows = (indices[:, np.newaxis] + self._window) % self.size  # after the newest row is the oldest
         between = windows[:, 1:-1]
         begins = self.starts.take(between) | self.terminals.take(between)
-        if not begins.any():
-            return windows, None
         return windows, np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
 
     def steps(self, indices: Indices) -> tuple[Indices, Indices]:
@@ -119,16 +117,15 @@ class Ring:
         ends[:, -1] = True
         return through, ends.argmax(axis=1) + 1
 
-    def windows_of_states(self, firsts: Indices, lasts: Indices) -> tuple[Indices, Mask | None]:
+    def windows_of_states(self, firsts: Indices, lasts: Indices) -> tuple[Indices, Mask]:
         """Return the indices of each prestate, then of each poststate [2 B, S], and which screens are hidden.
 
         `firsts` int64 [B] are the indices of row t of each transition, and `lasts` those of its row e. The
-        mask is [2 B, S - 1]: the last screen of a state never is. None: no screen is hidden.
+        mask is [2 B, S - 1]: the last screen of a state never is.
         """
         count, (windows, hidden) = len(firsts), self.windows(np.concatenate((firsts, lasts)))
-        if hidden is not None:  # A poststate has all screens of its window but the first.
-            hidden[count:, :-1] = hidden[count:, 1:]
-            hidden[count:, -1] = False
+        hidden[count:, :-1] = hidden[count:, 1:]  # a poststate has all screens of its window but the first
+        hidden[count:, -1:] = False
         return np.concatenate((windows[:count, :-1], windows[count:, 1:])), hidden
 
     def held_rows(self) -> Indices:
