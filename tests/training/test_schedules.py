@@ -335,8 +335,7 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
         step.starts[:] = started
         memory.add(step)
     expected = [4 * t + e for t in range(22, 30) for e in range(4) if not starts[t, e]]
-    returns = np.zeros((8, 4), np.float32)
-    batches = memory.sample_rollout(2 * len(expected) // 3 + 1, 3, returns)
+    batches = memory.sample_rollout(2 * len(expected) // 3 + 1, 3, np.zeros((8, 4), np.float32))
     places, actions, _ = (np.concatenate(values) for values in zip(*batches, strict=True))
     numbers = 4 * 22 + places
     np.testing.assert_array_equal(numbers, actions)
