@@ -92,7 +92,7 @@ def first_rows(memory: ReplayMemory, rows: int) -> Experience:
     """Return the first `rows` rows of the ring of `memory`."""
     ring, screens = memory._ring, memory._screens
     indices = np.arange(rows * ring.games)[:, np.newaxis]
-    shown = np.array(on_host(screens.gather(indices, None)))
+    shown = np.array(on_host(screens.gather(indices, np.zeros((len(indices), 0), np.bool_))))
     shown = shown.reshape(rows, ring.games, *shown.shape[2:])
     flags = ring.terminals[:rows], ring.starts[:rows]
     return Experience(shown, memory._actions[:rows], memory._rewards[:rows], *flags)

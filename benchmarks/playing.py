@@ -19,7 +19,8 @@ from common import machine, positive, print_table
 
 from simple_dqn import random_streams
 from simple_dqn.config import Config
-from simple_dqn.environment import FRAMES_PER_SECOND, Frame, make
+from simple_dqn.environment import make
+from simple_dqn.environment.interface import FRAMES_PER_SECOND, Frame
 from simple_dqn.run import make_network
 from simple_dqn.watch.player import Controls, WatchedPlayer
 from simple_dqn.watch.viewer import FrameClock, Speaker, Viewer, open_display

@@ -14,8 +14,7 @@ from typing import Any
 # The methods that `Profiler.watch` measures, of the network, the games, the memory and a cluster's actors.
 METHODS = {
     "predict": "act", "step": "emulate", "add": "store", "update_priorities": "store", "sample": "sample",
-    "sample_rollout": "sample", "prepare": "target", "prepare_rollout": "target", "returns": "target",
-    "update": "update", "next": "wait",
+    "prepare": "target", "prepare_rollout": "target", "returns": "target", "update": "update", "next": "wait",
 }  # fmt: skip
 # The columns of the table; the last is the rest, which includes waiting for other threads.
 SECTIONS = (*dict.fromkeys(METHODS.values()), "other")

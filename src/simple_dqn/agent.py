@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simple_dqn.config import AgentConfig
     from simple_dqn.device import Device
     from simple_dqn.dqn import DeepQNetwork, PreparedBatch, UpdateOutcome
-    from simple_dqn.environment import Environment
+    from simple_dqn.environment.interface import Environment
     from simple_dqn.replay import ReplayMemory
     from simple_dqn.statistics import Statistics
     from simple_dqn.types import Actions, CheckpointState, Experience, ExplorationRates, QValues, States, Step
@@ -30,8 +30,8 @@ class DivergedError(UserError):
 class Player:
     """Plays the E games of an `environment` side by side, by an ε-greedy policy.
 
-    `states` are the current states of the games, uint8 [E, S, H, W]: a view to read, valid until the next
-    step. They equal the prestates of the next transitions in the replay memory, bit for bit.
+    `states` are the current states of the games, uint8 [E, S, H, W]: to read, valid until the next step. They
+    equal the prestates of the next transitions in the replay memory, bit for bit.
     """
 
     def __init__(
@@ -52,10 +52,7 @@ class Player:
         self._device = None if environment.device is None else device
         shape = environment.screen_shape
         states = np.zeros((environment.games, history_length, *shape), observation_dtype(shape))
-        self._states: Any = self._device.tensor(states) if self._device else states
-        self.states: Any = self._states[:]
-        if isinstance(self.states, np.ndarray):
-            self.states.flags.writeable = False
+        self.states: Any = self._device.tensor(states) if self._device else states
         self._rng = rng
 
     def start(self) -> Step:
@@ -92,7 +89,7 @@ class Player:
 
         A game that ended keeps its last state until the next step starts another game.
         """
-        states = self._states
+        states = self.states
         for place in range(states.shape[1] - 1):  # a tensor cannot be copied to one that overlaps it
             states[:, place] = states[:, place + 1]
         states[:, -1] = step.screens
@@ -117,7 +114,7 @@ class Player:
         """Restore what `get_state` returned."""
         self.environment.set_state(state["environment"])
         states = state["states"]["states"]
-        self._states[...] = self._device.tensor(states) if self._device else states
+        self.states[...] = self._device.tensor(states) if self._device else states
         self._rng.bit_generator.state = state["rng"]
 
 

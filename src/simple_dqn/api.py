@@ -21,8 +21,8 @@ from simple_dqn import evaluation, hub, random_streams, rules
 from simple_dqn.command_line import parser_of_settings
 from simple_dqn.config import SETTINGS, Config, words
 from simple_dqn.config import read as read_settings
-from simple_dqn.environment import Environment, Frame, as_played
-from simple_dqn.environment.interface import FACTS
+from simple_dqn.environment import as_played
+from simple_dqn.environment.interface import FACTS, Environment, Frame
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.own_code import check_call, import_code, register
 from simple_dqn.run import make_environment, make_network, make_player

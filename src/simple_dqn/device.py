@@ -179,12 +179,12 @@ class DeviceScreens(HostScreens):
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._on_device[row].copy_(self._device.tensor(screens))
 
-    def gather(self, windows: NDArray[np.int64], hidden: Mask | None) -> Tensor:
+    def gather(self, windows: NDArray[np.int64], hidden: Mask) -> Tensor:
         """Return the screens at `windows` [B, K], zero where `hidden` [B, L]; a new tensor [B, K, H, W]."""
         places = self._device.tensor(windows).view(-1)
         screens = self._on_device.flatten(0, 1).index_select(0, places)
         screens = screens.view(*windows.shape, *screens.shape[1:])
-        if hidden is not None:
+        if hidden.any():  # else the GPU is spared the work
             covers = self._device.tensor(hidden.reshape(*hidden.shape, *[1] * (screens.ndim - 2)))
             screens[:, : hidden.shape[1]].masked_fill_(covers, 0)
         return screens

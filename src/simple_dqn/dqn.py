@@ -384,11 +384,10 @@ class DeepQNetwork:
 
     def get_state(self) -> CheckpointState:
         """Return everything that a resume needs: networks, optimizer, random streams, update count."""
-        target = None if self._target is self._online else write_tensors(self._target.tensors())
         return {
             "updates": self.updates,
             "online": write_tensors(self._master.tensors()),
-            "target": target,
+            "target": None if self._target is self._online else write_tensors(self._target.tensors()),
             "training": self._master.get_state(),
             "noise": {name: dict(one.bit_generator.state) for name, one in self._streams.items()},
             "average": self._average.get_state() if self._average else None,

@@ -267,11 +267,8 @@ def aligned(runs: Sequence[RunData], phase: str, field: str, view: View) -> tupl
     for run in runs:
         rows = (run.phases == phase) & np.isfinite(run.columns[field])
         epochs, x = run.columns["epoch"][rows], run.columns[view.axis.column][rows] / view.axis.unit
-        values = run.columns[field][rows]
-        if view.smooth > 1:  # the mean of values[begin:end] for each end
-            ends, sums = np.arange(1, len(values) + 1), np.cumsum(np.append(0.0, values))
-            begins = np.maximum(0, ends - view.smooth)
-            values = (sums[ends] - sums[begins]) / (ends - begins)
+        values, ends = run.columns[field][rows], range(1, epochs.size + 1)
+        values = np.array([values[max(0, end - view.smooth) : end].mean() for end in ends])
         placed = np.isfinite(x) & np.isfinite(epochs)
         curves.append((epochs[placed], x[placed], values[placed]))
     all_epochs = np.unique(np.concatenate([epochs for epochs, _, _ in curves] or [np.zeros(0)]))

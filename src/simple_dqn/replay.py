@@ -7,7 +7,7 @@ transitions, prioritized sampling, and several ways to store the screens.
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import lz4.block
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from simple_dqn.config import MemoryConfig
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE, available_memory, gigabytes
-from simple_dqn.samplers import SAMPLERS, Ring, Shuffled, Uniform, check_drawn
+from simple_dqn.samplers import SAMPLERS, Ring, Uniform, check_drawn, no_transition
 from simple_dqn.types import (
     CONTEXT,
     Actions,
@@ -66,8 +66,7 @@ class ReplayMemory:
         Raises:
             UserError: This machine has too little memory.
         """
-        rows = config.rows(games)
-        sampler = Shuffled if config.rollout_steps else SAMPLERS[config.sampler]
+        rows, sampler = config.rows(games), SAMPLERS[config.sampler]
         self._screens = screens or make_screens(config, rows, games, screen_shape)
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)
@@ -153,16 +152,24 @@ class ReplayMemory:
         rows = self._ring.held_rows()[-self.rollout_steps :]
         return self._rewards[rows], self._ring.terminals[rows], self._ring.starts[rows]
 
-    def sample_rollout(self, batch_size: int, returns: Floats) -> tuple[Indices, Actions, Floats]:
-        """Return the next B = `batch_size` steps of the shuffled rollout, whose `returns` are float32 [T, E].
+    def sample_rollout(
+        self, count: int, batch_size: int, returns: Floats
+    ) -> Iterator[tuple[Indices, Actions, Floats]]:
+        """Yield `count` minibatches of B = `batch_size` rollout steps, in one random order after another.
 
-        Returns:
-            Their places in the rollout, step · E + game with steps from 0 to T - 1, int64 [B]; their actions
-            int64 [B]; and their returns float32 [B].
+        `returns` are those of its steps, float32 [T, E]. A minibatch has the steps' places in the rollout,
+        step · E + game with steps from 0 to T - 1, int64 [B]; actions int64 [B]; and returns float32 [B].
         """
-        numbers, _ = self._sampler.draw(batch_size, 0, self._rng)
-        places = numbers - (self._ring.written - self.rollout_steps) * self._ring.games
-        return places, self._actions.take(numbers % self._ring.size), returns.take(places)
+        rows = self._ring.held_rows()[-self.rollout_steps :]
+        actions, places = self._actions[rows], np.flatnonzero(~self._ring.excluded[rows])
+        if not places.size:
+            raise no_transition(self._ring)
+        order = np.empty(0, np.int64)
+        for _ in range(count):
+            while len(order) < batch_size:
+                order = np.concatenate((order, self._rng.permutation(places)))
+            drawn, order = np.split(order, [batch_size])
+            yield drawn, actions.take(drawn), returns.take(drawn)
 
     def update_priorities(self, numbers: Ids, errors: Floats) -> None:
         """Give the sampler, if it uses them, the absolute TD errors float32 [N] of updates, in their order.
@@ -218,16 +225,15 @@ class HostScreens:
         """Store `screens` uint8 [E, H, W] as `row`."""
         self._screens[row] = on_host(screens)
 
-    def gather(self, windows: Indices, hidden: Mask | None) -> States | DeviceStates:
+    def gather(self, windows: Indices, hidden: Mask) -> States | DeviceStates:
         """Return the screens at `windows` int64 [B, K], uint8 [B, K, H, W]; valid until the next call.
 
-        `hidden` bool [B, L] says which of the first L screens of each window are zero; None: no screen is.
+        `hidden` bool [B, L] says which of the first L screens of each window are zero.
         """
         if self._gathered.shape[:2] != windows.shape:
             self._gathered = np.empty((*windows.shape, *self._gathered.shape[2:]), self._gathered.dtype)
         self._read(windows.reshape(-1))
-        if hidden is not None:
-            self._gathered[:, : hidden.shape[1]][hidden] = 0
+        self._gathered[:, : hidden.shape[1]][hidden] = 0
         return self._gathered
 
     def _read(self, indices: Indices) -> None:

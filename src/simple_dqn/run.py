@@ -18,7 +18,8 @@ import numpy as np
 from simple_dqn import random_streams
 from simple_dqn.agent import Agent, DivergedError, Player
 from simple_dqn.config import Config, RunConfig
-from simple_dqn.environment import Environment, Watcher, make
+from simple_dqn.environment import make
+from simple_dqn.environment.interface import Environment, Watcher
 from simple_dqn.errors import Interrupt, LostError, UserError, one_line
 from simple_dqn.evaluation import Tester
 from simple_dqn.replay import ReplayMemory

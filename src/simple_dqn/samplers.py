@@ -99,16 +99,14 @@ class Ring:
         oldest = (self.written - self.held) * self.games
         return oldest + (indices - oldest) % self.size
 
-    def windows(self, indices: Indices) -> tuple[Indices, Mask | None]:
+    def windows(self, indices: Indices) -> tuple[Indices, Mask]:
         """Return the indices of each transition's window [B, S + 1], and which of its screens are hidden.
 
-        The latter is a mask [B, S - 1]: the last two screens never are. None: no screen is hidden.
+        The latter is a mask [B, S - 1]: the last two screens never are.
         """
         windows = (indices[:, np.newaxis] + self._window) % self.size  # after the newest row is the oldest
         between = windows[:, 1:-1]
         begins = self.starts.take(between) | self.terminals.take(between)
-        if not begins.any():
-            return windows, None
         return windows, np.logical_or.accumulate(begins[:, ::-1], axis=1)[:, ::-1]
 
     def steps(self, indices: Indices) -> tuple[Indices, Indices]:
@@ -119,16 +117,15 @@ class Ring:
         ends[:, -1] = True
         return through, ends.argmax(axis=1) + 1
 
-    def windows_of_states(self, firsts: Indices, lasts: Indices) -> tuple[Indices, Mask | None]:
+    def windows_of_states(self, firsts: Indices, lasts: Indices) -> tuple[Indices, Mask]:
         """Return the indices of each prestate, then of each poststate [2 B, S], and which screens are hidden.
 
         `firsts` int64 [B] are the indices of row t of each transition, and `lasts` those of its row e. The
-        mask is [2 B, S - 1]: the last screen of a state never is. None: no screen is hidden.
+        mask is [2 B, S - 1]: the last screen of a state never is.
         """
         count, (windows, hidden) = len(firsts), self.windows(np.concatenate((firsts, lasts)))
-        if hidden is not None:  # A poststate has all screens of its window but the first.
-            hidden[count:, :-1] = hidden[count:, 1:]
-            hidden[count:, -1] = False
+        hidden[count:, :-1] = hidden[count:, 1:]  # a poststate has all screens of its window but the first
+        hidden[count:, -1:] = False
         return np.concatenate((windows[:count, :-1], windows[count:, 1:])), hidden
 
     def held_rows(self) -> Indices:
@@ -194,28 +191,6 @@ class Uniform:
 
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned; the ring is restored already."""
-
-
-class Shuffled(Uniform):
-    """Samples the latest rollout without replacement, then shuffles it again (PQN, Gallici et al. 2024)."""
-
-    def __init__(self, ring: Ring, config: MemoryConfig) -> None:
-        super().__init__(ring, config)
-        self._written = 0  # rows of the ring at the latest draw
-        self._order: Ids = np.empty(0, np.int64)  # the numbers of the transitions to take next
-
-    def draw(self, count: int, _steps: int, rng: np.random.Generator) -> tuple[Ids, Floats]:
-        """Return the next `count` transitions, each with the weight 1; see `Uniform.draw`."""
-        if self._ring.written != self._written:  # the rollout has other rows
-            self._order, self._written = np.empty(0, np.int64), self._ring.written
-        while len(self._order) < count:
-            numbers = self._ring.transitions()
-            numbers = numbers[numbers >= (self._ring.written - self._config.rollout_steps) * self._ring.games]
-            if not numbers.size:
-                raise no_transition(self._ring)
-            self._order = np.concatenate((self._order, rng.permutation(numbers)))
-        numbers, self._order = np.split(self._order, [count])
-        return numbers, np.ones(count, np.float32)
 
 
 class Prioritized(Uniform):

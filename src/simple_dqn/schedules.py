@@ -91,8 +91,8 @@ class RolloutSchedule(SerialSchedule):
                 values.append(qvalues.max(axis=1))
             values.append(agent.player.predict().max(axis=1))
             returns = network.returns(*agent.memory.rollout(), np.stack(values))
-            for _ in range(agent.updates_due(count)):
-                minibatch = agent.memory.sample_rollout(agent.batch_size, returns)
+            updates = agent.updates_due(count)
+            for minibatch in agent.memory.sample_rollout(updates, agent.batch_size, returns):
                 agent.learn_from(network.prepare_rollout(*minibatch))
             yield count
 

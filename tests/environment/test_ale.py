@@ -20,9 +20,9 @@ from ale_py.roms import get_rom_path
 from numpy.typing import NDArray
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, Frame, Watcher, as_played, make
+from simple_dqn.environment import as_played, make
 from simple_dqn.environment.atari import find_rom, game_of, known_games, locate
-from simple_dqn.environment.interface import NO_ACTION, draws_of
+from simple_dqn.environment.interface import NO_ACTION, Environment, Frame, Watcher, draws_of
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import MALFORMED

@@ -16,7 +16,8 @@ import simple_dqn
 from simple_dqn.config import Config, EnvironmentConfig
 from simple_dqn.config import words as as_flags
 from simple_dqn.device import Device
-from simple_dqn.environment import Environment, as_played, warp_games
+from simple_dqn.environment import as_played, warp_games
+from simple_dqn.environment.interface import Environment
 from simple_dqn.errors import UserError
 from simple_dqn.machine import SHARE
 from simple_dqn.run import device_of_games

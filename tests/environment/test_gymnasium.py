@@ -20,8 +20,9 @@ from gymnasium.wrappers import TransformAction
 
 import simple_dqn
 from simple_dqn.config import Config, EnvironmentConfig
-from simple_dqn.environment import Environment, Frame, as_played, is_atari, make
+from simple_dqn.environment import as_played, is_atari, make
 from simple_dqn.environment.gymnasium import find_spec, plain
+from simple_dqn.environment.interface import Environment, Frame
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.run import make_network, make_run

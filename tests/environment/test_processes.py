@@ -17,8 +17,7 @@ import psutil
 import pytest
 
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment
-from simple_dqn.environment.interface import FACTS, Game, GameVector, Screen
+from simple_dqn.environment.interface import FACTS, Environment, Game, GameVector, Screen
 from simple_dqn.environment.processes import ProcessVector
 from simple_dqn.errors import LostError, UserError
 from simple_dqn.types import Actions, CheckpointState
@@ -96,7 +95,6 @@ WELL, RAISE, REFUSE, EXIT, DAWDLE = range(5)  # actions
 class FaultyGame(Game):
     name = "faulty"
     action_names = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
-    can_save = True
 
     def act(self, action: int, screen: Screen) -> tuple[float, bool, bool]:
         if action == RAISE:

@@ -10,7 +10,8 @@ import pytest
 
 from simple_dqn import own_code
 from simple_dqn.config import Config, EnvironmentConfig, words
-from simple_dqn.environment import Environment, import_game, make, own_code_of
+from simple_dqn.environment import import_game, make, own_code_of
+from simple_dqn.environment.interface import Environment
 from simple_dqn.errors import UserError
 from simple_dqn.random_streams import stream
 from simple_dqn.snapshot import Snapshot

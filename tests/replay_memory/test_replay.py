@@ -73,7 +73,7 @@ def contents(memory: ReplayMemory) -> Experience:
     """Return a copy of what `memory` holds, by rows of its ring: oldest first until the ring is full."""
     ring, screens = memory._ring, memory._screens
     held, indices = ring.held, np.arange(ring.held * ring.games)
-    shown = np.array(on_host(screens.gather(indices[:, np.newaxis], None)))
+    shown = np.array(on_host(screens.gather(indices[:, np.newaxis], np.zeros((len(indices), 0), np.bool_))))
     return Experience(
         screens=shown.reshape(held, ring.games, *shown.shape[2:]),
         actions=memory._actions[:held].copy(),
@@ -312,4 +312,4 @@ def test_memory_that_runs_short_ends_the_run(monkeypatch: Patch) -> None:
     with pytest.raises(UserError, match=words):  # noqa: PT012
         for row in range(100_000):
             screens.write(row, noise)
-    np.testing.assert_array_equal(screens.gather(np.array([[1]]), None)[0], noise)
+    np.testing.assert_array_equal(screens.gather(np.array([[1]]), np.zeros((1, 0), np.bool_))[0], noise)

@@ -335,8 +335,7 @@ def test_each_transition_is_sampled_once_before_any_is_sampled_again() -> None:
         step.starts[:] = started
         memory.add(step)
     expected = [4 * t + e for t in range(22, 30) for e in range(4) if not starts[t, e]]
-    returns = np.zeros((8, 4), np.float32)
-    batches = [memory.sample_rollout(3, returns) for _ in range(2 * len(expected) // 3 + 1)]
+    batches = memory.sample_rollout(2 * len(expected) // 3 + 1, 3, np.zeros((8, 4), np.float32))
     places, actions, _ = (np.concatenate(values) for values in zip(*batches, strict=True))
     numbers = 4 * 22 + places
     np.testing.assert_array_equal(numbers, actions)
@@ -358,7 +357,7 @@ def test_a_minibatch_has_the_states_that_were_played_and_their_returns() -> None
     states, played = np.concatenate(seen), ~np.concatenate(starts)
     assert played.sum() < 24
     returns = np.arange(24, dtype=np.float32)
-    minibatch = agent.memory.sample_rollout(int(played.sum()), returns.reshape(6, 4))
+    (minibatch,) = agent.memory.sample_rollout(1, int(played.sum()), returns.reshape(6, 4))
     places = minibatch[0]
     assert sorted(places.tolist()) == np.flatnonzero(played).tolist()
     batch = agent.network.prepare_rollout(*minibatch)

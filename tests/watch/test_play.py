@@ -26,7 +26,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simple_dqn import main
-from simple_dqn.environment import Frame
+from simple_dqn.environment.interface import Frame
 from simple_dqn.watch.overlay import BACKGROUND, BADGES
 from simple_dqn.watch.player import Controls, View
 from simple_dqn.watch.viewer import (

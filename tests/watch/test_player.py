@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from simple_dqn.agent import Player
 from simple_dqn.config import EnvironmentConfig
-from simple_dqn.environment import Environment, Frame, as_played, make
-from simple_dqn.environment.interface import NO_ACTION
+from simple_dqn.environment import as_played, make
+from simple_dqn.environment.interface import NO_ACTION, Environment, Frame
 from simple_dqn.random_streams import stream
 from simple_dqn.types import QValues, States
 from simple_dqn.watch import overlay as panel

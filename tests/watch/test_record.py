@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from simple_dqn import main
 from simple_dqn.config import Config
-from simple_dqn.environment import Frame
+from simple_dqn.environment.interface import Frame
 from simple_dqn.errors import UserError
 from simple_dqn.files import replacing
 from simple_dqn.run import make_environment, make_network

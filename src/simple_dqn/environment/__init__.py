@@ -12,15 +12,10 @@ import numpy as np
 
 from simple_dqn.config import EnvironmentConfig
 from simple_dqn.environment import atari
-from simple_dqn.environment.interface import FRAMES_PER_SECOND, Environment, Frame, GameVector, Watcher
+from simple_dqn.environment.interface import Environment, GameVector, Watcher
 from simple_dqn.errors import UserError
 from simple_dqn.files import command
 from simple_dqn.own_code import OwnCode, game_of_file, import_code
-
-__all__ = [
-    "FRAMES_PER_SECOND", "Environment", "Frame", "Watcher", "as_played", "check_emulator", "game_name",
-    "import_game", "is_atari", "make", "own_code_of", "vector_shape", "with_environment",
-]  # fmt: skip
 
 # Settings that only the Arcade Learning Environment knows, whichever way it is reached.
 ONLY_ALE = (

@@ -28,6 +28,7 @@ from simple_dqn.machine import require_display
 from simple_dqn.types import CheckpointState
 
 logger = logging.getLogger(__name__)
+ALEInterface.setLoggerMode(LoggerMode.Error)
 
 MOST_BYTES = 128 << 20  # of a ROM, or of a snapshot given by mistake
 # ROMs that ale-py ships for several players only: ALEInterface ends the whole process on loading one.
@@ -115,8 +116,6 @@ class AtariGame(Game):
     `set_state` repeats.
     """
 
-    can_save = True
-
     def __init__(
         self, config: EnvironmentConfig, stream: np.random.Generator, training: bool, watcher: Watcher | None
     ) -> None:
@@ -129,7 +128,6 @@ class AtariGame(Game):
         """
         super().__init__(config, stream)
         rom, self.name, self.rom_md5 = locate(config.game)
-        ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
         ale.setInt("random_seed", 1)  # it decides nothing: repeated actions are drawn here
         ale.setInt("frame_skip", 1)

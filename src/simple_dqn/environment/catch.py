@@ -23,7 +23,6 @@ class CatchGame(Game):
 
     name = "catch"
     action_names = ("LEFT", "NOOP", "RIGHT")
-    can_save = True
     frames_per_second = 6.0  # a game takes a person more than a second
 
     def __init__(

@@ -20,7 +20,6 @@ import ale_py.roms
 import cv2
 import gymnasium
 import numpy as np
-from ale_py import ALEInterface, LoggerMode
 from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
 from gymnasium.spaces import Box, Dict, Discrete, Space, Tuple
 from numpy.typing import NDArray
@@ -46,7 +45,6 @@ KEY = re.compile(r"[\w .:-]{1,100}")  # of a dict in a checkpoint
 SMALL = 32  # the longest side of an image whose channels are taken as they are
 IMAGE_SHAPES = "an image is (H, W), (H, W, 1), (H, W, 3), (1, H, W) or (3, H, W), with finite bounds"
 
-ALEInterface.setLoggerMode(LoggerMode.Error)
 gymnasium.register_envs(ale_py)  # ids such as ALE/Pong-v5
 
 

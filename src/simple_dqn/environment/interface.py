@@ -72,7 +72,7 @@ class Environment(ABC):
     screen_shape: tuple[int, ...]
     name: str
     rom_md5: str | None
-    can_save: bool
+    can_save: bool = True
     frames_per_second: float = FRAMES_PER_SECOND
     device: Any = None
 
@@ -118,7 +118,7 @@ class Game(ABC):
     name: str
     rom_md5: str | None = None
     action_names: tuple[str, ...]
-    can_save: bool = False
+    can_save: bool = True
     frames_per_second: float = FRAMES_PER_SECOND
 
     def __init__(self, config: EnvironmentConfig, stream: np.random.Generator) -> None:

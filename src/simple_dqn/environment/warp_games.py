@@ -120,8 +120,6 @@ def warp_device(device: Any) -> Any:
 class DeviceGames(Environment):
     """E games of one ROM, which play a step together; each is equal to an `AtariGame`."""
 
-    can_save = True
-
     def __init__(
         self, config: EnvironmentConfig, streams: Sequence[np.random.Generator], training: bool,
         device: Any = None,

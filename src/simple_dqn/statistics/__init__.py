@@ -112,11 +112,7 @@ class GameScores:
 
     def add(self, step: Step) -> list[float]:
         """Add a `step` of every game; return the scores of the games that ended with it, in order."""
-        if np.count_nonzero(step.starts):
-            self.running[step.starts] = 0
         self.running += step.rewards
-        if not np.count_nonzero(step.resets):
-            return []
         scores: list[float] = self.running[step.resets].tolist()
         self.running[step.resets] = 0
         return scores

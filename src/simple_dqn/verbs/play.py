@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from simple_dqn import evaluation, hub, random_streams
 from simple_dqn.command_line import Parser
 from simple_dqn.config import BOOLEANS, SETTINGS, Config, MemoryConfig, RunConfig
-from simple_dqn.environment import Environment, game_name, import_game, is_atari
+from simple_dqn.environment import game_name, import_game, is_atari
 from simple_dqn.environment.atari import game_of
+from simple_dqn.environment.interface import Environment
 from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.evaluation import Evaluation
 from simple_dqn.files import SNAPSHOT_SUFFIXES, check_target, home, is_snapshot, kind_of, replacing

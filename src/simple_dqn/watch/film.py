@@ -18,8 +18,7 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from simple_dqn.environment import Frame
-from simple_dqn.environment.interface import Picture
+from simple_dqn.environment.interface import Frame, Picture
 from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.statistics.writers import bar_size
 from simple_dqn.watch.overlay import Overlay

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simple_dqn.agent import Player
-from simple_dqn.environment import Environment, Frame
-from simple_dqn.environment.interface import NO_ACTION
+from simple_dqn.environment.interface import NO_ACTION, Environment, Frame
 from simple_dqn.statistics import GameScores
 from simple_dqn.types import ExplorationRates, QValues, States, Step
 

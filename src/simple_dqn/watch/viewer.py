@@ -14,8 +14,7 @@ import numpy as np
 import pygame
 from numpy.typing import NDArray
 
-from simple_dqn.environment import FRAMES_PER_SECOND, Frame
-from simple_dqn.environment.interface import Picture
+from simple_dqn.environment.interface import FRAMES_PER_SECOND, Frame, Picture
 from simple_dqn.errors import UserError
 from simple_dqn.machine import require_display
 from simple_dqn.watch.overlay import BACKGROUND, PANEL_COLUMNS, Overlay, panel_lines
