@@ -184,7 +184,7 @@ def draw(game: PlayedGame, network: "DeepQNetwork", filters: int, facts: Mapping
         layers.append({"layer": layer, "pairs": [pair.name for pair in pairs]})
     variables = {
         **facts, "layers": layers, "steps": len(game), "apart": moments.apart,
-        "score": f"{game.rewards.sum():g}", "history_length": game.history_length,
+        "score": f"{game.rewards.sum(dtype=float):.7g}", "history_length": game.history_length,
     }  # fmt: skip
     settings.compression_level = 9  # gzip's highest: the page is written once and kept
     title, template = f"What the network sees: {facts['game']}", (HERE / "page.html").read_text("utf-8")
@@ -296,13 +296,13 @@ def _scrubber(game: PlayedGame, moments: Moments) -> models.Model:
 
 def _captions(game: PlayedGame, moments: Moments) -> list[str]:
     """Return the caption of each moment, in HTML."""
-    scores = np.cumsum(game.rewards) - game.rewards  # before the action's reward
+    scores = np.cumsum(game.rewards, dtype=float) - game.rewards  # before the action's reward
     result, names = [], game.action_names
     for time, qvalues in zip(moments.times.tolist(), moments.qvalues, strict=True):
         taken, best = game.actions[time], qvalues.argmax()
         reason = "the best" if taken == best else f"by chance; the best was {names[best]}"
         choice = f"takes <b>{names[taken]}</b> (Q-value {qvalues[taken]:.3f}), {reason}"
-        result.append(f"Step <b>{time}</b> of {len(game)}: {choice}. Score so far: {scores[time]:g}.")
+        result.append(f"Step <b>{time}</b> of {len(game)}: {choice}. Score so far: {scores[time]:.7g}.")
     return result
 
 

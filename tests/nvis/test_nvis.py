@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -296,7 +296,11 @@ def test_long_games_and_silent_networks(network: DeepQNetwork, noise: PlayedGame
     assert moments.times.tolist() == list(range(0, 75, 8))
     np.testing.assert_allclose(moments.qvalues, network.predict(noise.states(moments.times)), rtol=1e-5)
     assert len(moments.saliency) == 10
-    assert "one step in 8 is shown" in draw(noise, network, 1, FACTS)
+    dear = replace(noise, rewards=1_234_560 * (np.arange(75) == 3) + noise.rewards)
+    page, scores = draw(dear, network, 1, FACTS), dear.rewards.cumsum()
+    assert "one step in 8 is shown" in page
+    assert f"Score so far: {scores[71]:.0f}." in page
+    assert f"score {scores[74]:.0f}, played" in page
     black, weights = np.zeros_like(noise.screens[:1]), network.get_weights()
     dark = PlayedGame(HISTORY_LENGTH, noise.action_names, black, noise.actions[:1], noise.rewards[:1])
     network.set_weights({name: np.full_like(values, -1) for name, values in weights.items()})

@@ -268,8 +268,8 @@ def test_the_heat_map_covers_what_is_hot_and_leaves_what_is_cold() -> None:
 
 def test_facts_and_letters() -> None:
     assert VIEW.facts == {"score": "-3", "lives": "2", "ε": "0.05", "speed": "1×"}
-    alone = replace(VIEW, lives=0, exploration_rate=None, qvalues=None, human=True)
-    assert alone.facts == {"score": "-3", "lives": "–", "ε": "–", "speed": "1×"}
+    alone = replace(VIEW, score=1234560, lives=0, exploration_rate=None, qvalues=None, human=True)
+    assert alone.facts == {"score": "1234560", "lives": "–", "ε": "–", "speed": "1×"}
     overlay = Overlay(1)
     first = overlay.draw(PICTURE, replace(VIEW, score=1))
     assert not np.array_equal(overlay.draw(PICTURE, replace(VIEW, score=1, action_names=("0",) * 4)), first)
@@ -297,7 +297,7 @@ def test_bars_show_the_distance_to_the_best_action_on_a_scale_that_narrows_again
 def test_every_cell_of_a_terminals_panel_has_its_own_background(qvalues: Any) -> None:
     """On a light terminal, light words without a background could not be read."""
     names = tuple(action.name for action in ale_py.Action.__members__.values())
-    view = View(names, score=265, lives=3, action=17, qvalues=qvalues)
+    view = View(names, score=1234560, lives=3, action=17, qvalues=qvalues)
     # A terminal whose colors can be read: `<f>` and `<b>` in place of its codes.
     marks: Any = SimpleNamespace(normal="<n>", color_rgb=lambda *_: "<f>", on_color_rgb=lambda *_: "<b>")
     lines = panel.panel_lines(marks, view, Overlay(1).bars(view))
@@ -305,6 +305,7 @@ def test_every_cell_of_a_terminals_panel_has_its_own_background(qvalues: Any) ->
         assert line.startswith("<n>")
         assert all(part.startswith("<f><b>") for part in line.split("<n>")[1:])
     words = [re.sub("<.>", "", line) for line in lines]
+    assert words[1].startswith("score 1234560")
     assert {len(line) for line in words[3:]} == {panel.PANEL_COLUMNS}
     assert [line[:14].rstrip() for line in words[4:]] == [*names, *HINTS[::2]]
     assert all(line[13] == " " for line in words[4:])

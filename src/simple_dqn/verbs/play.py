@@ -307,7 +307,7 @@ def film(config: Config, path: Path, folder: Path | None, kind: str, overlay: bo
             recording.play(player, made, screens, config.run.play_games, interrupt)
             made.finish()
     minutes, seconds = divmod(int(made.frames / made.rate), 60)
-    scores = ", ".join(f"{score:g}" for score in recording.scores)
+    scores = ", ".join(f"{score:.7g}" for score in recording.scores)
     return f"{made.frames} frames, {minutes}:{seconds:02}, score {scores}"
 
 
@@ -331,7 +331,7 @@ def nvis(arguments: Sequence[str], program: str) -> None:
         load_weights(path, environment, network, snapshot)
         game = play_game(make_player(config, environment, network), config.memory.history_length, rate)
         name = environment.name
-    logger.info("Played a game of %s: %d steps, score %g", name, len(game), game.rewards.sum())
+    logger.info("Played a game of %s: %d steps, score %.7g", name, len(game), game.rewards.sum(dtype=float))
     facts = {"game": name, "snapshot": path.name, "epoch": snapshot.epoch, "exploration_rate": rate}
     page = draw(game, network, config.run.visualization_filters, {**facts, "seed": config.seed})
     with replacing(file, starts=HTML) as beside:

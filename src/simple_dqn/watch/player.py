@@ -50,7 +50,7 @@ class View:
     def facts(self) -> dict[str, str]:
         """The values shown above the Q-values, by name."""
         rate = "–" if self.exploration_rate is None else f"{self.exploration_rate:g}"
-        return {"score": f"{self.score:g}", "lives": str(self.lives or "–"), "ε": rate, "speed": self.speed}
+        return {"score": f"{self.score:.7g}", "lives": str(self.lives or "–"), "ε": rate, "speed": self.speed}
 
     @property
     def hints(self) -> list[tuple[str, str]]:
