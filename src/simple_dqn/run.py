@@ -431,7 +431,7 @@ def make_statistics(
     config: Config, interrupt: Interrupt, resumed: str | None = None, writers: Sequence[Writer] = ()
 ) -> Statistics:
     """Return statistics with the writers that `config` asks for, and `writers`; see `make_run`."""
-    own: list[Writer] = [Console(config.run.epochs)]
+    own: list[Writer] = [Console(config.run.epochs, config.run.test_steps)]
     run = config.run
     if run.csv_file:
         path, again = Path(run.csv_file), resumed is not None

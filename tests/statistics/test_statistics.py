@@ -237,7 +237,7 @@ def test_the_bar_has_80_columns_and_without_an_end_counts_steps(monkeypatch: Pat
     whole = progress(100_000, nr_games=120, average_reward=-20.25, loss=0.00117, last_exploration_rate=0.88)
     full = r"test 3 40%\|.+\| \d\d:\d\d left \S+/s ε 0\.88 120 games reward -20\.2 loss 0\.0012"
     for total, steps, drawn in (
-        (250_000, [whole], [full]),
+        (250_000, [progress(50_000), whole], [r"test 3 20%\|.*", full]),
         (0, [progress(100)], [r"test 3 100 steps .*ε 0\.05 0 games"]),  # of unknown length
         (60, [progress(60), progress(66)], [r"test 3 100%\|.*", "test 3 66.0 steps .*"]),  # games end later
     ):
@@ -249,6 +249,18 @@ def test_the_bar_has_80_columns_and_without_an_end_counts_steps(monkeypatch: Pat
             assert len(last) <= 80
         console.close()
         assert stream.getvalue().split("\r")[-1].strip() == ""
+
+
+def test_the_bar_of_a_resumed_phase_has_the_speed_since_the_resume(monkeypatch: Patch) -> None:
+    console, stream, clock = Console(), terminal(monkeypatch), Clock(1000.0)
+    monkeypatch.setattr("tqdm.std.time", clock)
+    console.on_phase_start("train", 3, 250_000)
+    for steps in range(200_000, 200_500, 100):  # 100 a second
+        clock.now += 1
+        console.on_progress(progress(steps))
+    last = stream.getvalue().split("\r")[-1]
+    console.close()
+    assert re.search(r"train 3 80%\|.* 08:16 left 100/s ε", last)
 
 
 @pytest.mark.parametrize("columns", [0, 120])
@@ -269,12 +281,15 @@ def test_the_bar_fits_the_terminal_and_one_of_size_0_has_80_columns(columns: int
 
 
 def test_the_lines_of_simple_dqn_and_no_bar_in_a_file(caplog: Logs, capsys: Capsys) -> None:
-    console = Console(epochs=3)
+    console = Console(epochs=3, test_steps=100)
     with caplog.at_level(logging.INFO):
         for summary in (replace(SUMMARY, steps=100), replace(SUMMARY, epoch=3)):  # interrupted, and the last
             console.on_phase_start("train", 1, 250)
             console.on_phase_end(summary)
         assert "left" not in caplog.text
+        console.on_phase_end(SUMMARY)
+        # Two epochs of 10 seconds, and three tests whose 100 steps take as long as in training: 4 seconds.
+        assert caplog.messages[-1] == "  about 0:00:32 left, for 2 epochs"
         console.on_phase_end(replace(SUMMARY, phase="test", epoch_time=2.0))
         caplog.clear()
         console.on_phase_start("train", 1, 250)

@@ -59,9 +59,9 @@ class Console(Writer):
     _bar: "tqdm[NoReturn] | None" = None
     _steps = 0  # of the phase, in all; 0: unknown
 
-    def __init__(self, epochs: int = 0) -> None:
-        """Log after each epoch, except the last of `epochs`, how long the remaining ones will take."""
-        self._epochs, self._seconds = epochs, {"train": 0.0, "test": 0.0}  # of the latest of each phase
+    def __init__(self, epochs: int = 0, test_steps: int = 0) -> None:
+        """Log after each epoch but the last of `epochs`, each with a test, how long the others will take."""
+        self._epochs, self._test_steps, self._seconds = epochs, test_steps, dict[str, float]()  # by phase
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Draw an empty bar on standard error."""
@@ -69,7 +69,7 @@ class Console(Writer):
         tqdm.monitor_interval = 0  # no thread: `on_progress` draws the bar
         self._bar = tqdm(
             desc=f"{phase} {epoch}", total=total_steps or None, unit="", unit_scale=True, leave=False,
-            bar_format=BAR if total_steps else BAR_WITHOUT_END, mininterval=0, miniters=1, file=sys.stderr,
+            bar_format=BAR if total_steps else BAR_WITHOUT_END, mininterval=0, miniters=0, file=sys.stderr,
             disable=None, **bar_size(),  # None for tqdm: unless the stream is a terminal
         )  # fmt: skip
 
@@ -77,6 +77,8 @@ class Console(Writer):
         """Update the bar, and the numbers beside it."""
         bar = self._bar
         assert bar is not None
+        if not bar.n:  # a resumed phase has made most of these steps before the bar
+            bar.n = bar.last_print_n = bar.initial = progress.steps
         if bar.total and progress.steps > bar.total:  # a test may need more steps to finish its games
             bar.total = None
         shown = {
@@ -103,7 +105,9 @@ class Console(Writer):
         self._seconds[summary.phase] = summary.epoch_time
         epochs_left = self._epochs - summary.epoch
         if summary.phase == "train" and epochs_left > 0 and summary.steps >= self._steps:
-            seconds = epochs_left * summary.epoch_time + (epochs_left + 1) * self._seconds["test"]
+            # Before the first test, its steps are taken to be as long as those of training.
+            test = self._seconds.get("test", self._test_steps * summary.epoch_time / max(1, summary.steps))
+            seconds = epochs_left * summary.epoch_time + (epochs_left + 1) * test
             left = timedelta(seconds=round(min(seconds, 1e12)))
             logger.info("  about %s left, for %d epoch%s", left, epochs_left, "s" * (epochs_left > 1))
 
