@@ -1,5 +1,5 @@
 // Moves the slider on until the game is over or the button is up.
-const STEPS_PER_SECOND = 15 // those of a console at four frames a step
+const STEPS_PER_SECOND = 15 // 60 frames a second, four in a step
 const button = cb_obj
 const step = () => {
     if (button.active && slider.value < slider.end) {

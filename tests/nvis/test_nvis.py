@@ -296,8 +296,8 @@ def test_long_games_and_silent_networks(network: DeepQNetwork, noise: PlayedGame
     assert moments.times.tolist() == list(range(0, 75, 8))
     np.testing.assert_allclose(moments.qvalues, network.predict(noise.states(moments.times)), rtol=1e-5)
     assert len(moments.saliency) == 10
-    dear = replace(noise, rewards=1_234_560 * (np.arange(75) == 3) + noise.rewards)
-    page, scores = draw(dear, network, 1, FACTS), dear.rewards.cumsum()
+    rich = replace(noise, rewards=1_234_560 * (np.arange(75) == 3) + noise.rewards)
+    page, scores = draw(rich, network, 1, FACTS), rich.rewards.cumsum()
     assert "one step in 8 is shown" in page
     assert f"Score so far: {scores[71]:.0f}." in page
     assert f"score {scores[74]:.0f}, played" in page

@@ -137,11 +137,11 @@ def test_a_film_of_gymnasium_has_its_frame_rate_and_its_first_picture(home: Path
 def test_films_are_called_as_the_snapshot_and_frames_kept_if_asked(
     home: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
-    def dear(points: float, *ends: Any) -> Any:
+    def scaled(points: float, *ends: Any) -> Any:
         return (1_234_560 * points, *ends)  # a score of seven digits
 
     act: Any = CatchGame.act
-    monkeypatch.setattr(CatchGame, "act", lambda *which: dear(*act(*which)))
+    monkeypatch.setattr(CatchGame, "act", lambda *which: scaled(*act(*which)))
     snapshot = save(home / "snapshots" / "catch_3.pkl", environment="catch", game="catch")
     assert main.run(["record", str(snapshot)]) == 0
     assert [path.name for path in (home / "videos").iterdir()] == ["catch_3.mov"]
