@@ -65,7 +65,7 @@ class Game:
         self.ale.setFloat("repeat_action_probability", 0.0)
         self.ale.loadROM(str(ale_py.roms.get_rom_path(name)))
         self.rng, self.training, self.actions = rng, training, self.ale.getMinimalActionSet()
-        self.frame_limit = (30 if training else 5) * 60 * 60  # 30 or 5 minutes: a longer game is truncated
+        self.frame_limit = (30 if training else 5) * 3600 + self.ale.getEpisodeFrameNumber()  # 30 or 5 min
 
     def start(self) -> Pixels:
         """Start a new game; return its first screen, uint8 [84, 84]."""

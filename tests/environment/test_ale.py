@@ -73,20 +73,20 @@ def plain_steps(
     draws = draws_of(stream(seed, "environment", 0))
     actions_of_game = ale.getMinimalActionSet() if config.minimal_action_set else ale.getLegalActionSet()
     codes = {NO_ACTION: Action.NOOP, **dict(enumerate(actions_of_game))}
-    held, frames = Action.NOOP, [ale.getScreenGrayscale()]
+    held, frames, played = Action.NOOP, [ale.getScreenGrayscale()], 0
     steps, lives, lives_end = list[Step](), 0, training and config.terminal_on_life_loss
 
     def over() -> bool:
         limit = config.max_game_frames or math.inf
-        return bool(ale.game_over() or ale.getEpisodeFrameNumber() >= limit)
+        return bool(ale.game_over() or played >= limit)
 
     def hold(action: Action, count: int) -> int:
-        nonlocal held
+        nonlocal held, played
         reward = 0
         for left in reversed(range(count)):
             if not config.repeat_action_probability or draws.random() >= config.repeat_action_probability:
                 held = action  # otherwise that of the frame before is repeated (Machado et al. 2018)
-            reward += ale.act(held)
+            reward, played = reward + ale.act(held), played + 1
             frames.append(ale.getScreenGrayscale())
             if left and over():  # a step that is cut short shows its last frame alone
                 frames[:] = frames[-1:]
@@ -94,9 +94,9 @@ def plain_steps(
         return reward
 
     def start_anew() -> None:
-        nonlocal held
+        nonlocal held, played
         ale.reset_game()
-        held, frames[:] = Action.NOOP, [ale.getScreenGrayscale()]
+        held, frames[:], played = Action.NOOP, [ale.getScreenGrayscale()], 0
 
     for action in [0, *actions]:
         starts, reward, terminal = not steps or bool(steps[-1].resets[0]), 0, False
@@ -132,6 +132,7 @@ RULES: list[tuple[str, int, str, dict[str, Any]]] = [
     ("breakout", 400, "terminals resets", {"training": False}),
     ("breakout", 400, "terminals resets", {"terminal_on_life_loss": False}),
     ("pong", 40, "truncations", {"max_game_frames": 42}),
+    ("name_this_game", 80, "truncations", {"max_game_frames": 150}),  # ALE's own 134 before it do not count
     ("seaquest", 100, "", {"frame_skip": 1}),
     ("adventure", 40, "", {"screen_height": 250}),  # whose picture is taller
     ("breakout", 60, "truncations",  # a new game does not begin with the last action of the old one

@@ -59,7 +59,7 @@ def let_the_device_play(where: torch.device, monkeypatch: Patch) -> None:
 
 @pytest.mark.parametrize(("settings", "ends"), [
     ({"repeat_action_probability": 0.25}, 0),
-    ({"game": "qbert", "frame_maximum": False}, 0),
+    ({"game": "qbert", "frame_maximum": False}, 0), ({"game": "name_this_game", "max_game_frames": 150}, 20),
     ({"game": "seaquest", "max_game_frames": 300}, 1), ({"training": False}, 0),
     ({"frame_skip": 9, "terminal_on_life_loss": False}, 2),
     ({"game": "pong", "random_starts": 0, "random_start_frames": 30, "frame_skip": 3}, 0),

@@ -139,12 +139,12 @@ class AtariGame(Game):
         self._no_op_frames = 1 if config.random_start_frames else config.frame_skip  # of each no-op
         self._sound = self._start_recordings(config)
         ale.loadROM(str(rom))
+        self._frame_limit += ale.getEpisodeFrameNumber()  # ALE counts its presses that start a game, too
         actions = ale.getMinimalActionSet() if config.minimal_action_set else ale.getLegalActionSet()
         self._action_set = [action.value for action in actions]  # ALE's codes
         self.action_names = tuple(action.name for action in actions)
         self._repeat_probability = config.repeat_action_probability
         self._held = NO_OP  # the action of the last frame
-        self._lives = ale.lives()
         self._maximum = config.frame_maximum and not config.color_averaging
         self._frames_seen = 2 if self._maximum else 1  # of each step, the last ones
         # The last two frames in gray, and their maximum; uint8 [210, 160] in most games.
