@@ -26,9 +26,7 @@ PINS = {
     "cleanrl": ("gymnasium==0.29.1", "ale-py==0.10.1", "tyro==1.0.17"),
     "cleanrl_pqn": ("envpool==0.8.4", "gym==0.23.1", "tyro==1.0.17", "numpy==1.26.4"),
 }
-# CleanRL's scripts of the tables, and the work of each table.
-SCRIPTS = {"peers": "cleanrl/dqn_atari.py", "pqn": "cleanrl/pqn_atari_envpool.py"}
-WORK = {"peers": "8 samples per step", "pqn": "PQN"}
+WORK = {"peers": "8 samples per step", "pqn": "PQN"}  # in the title of each table
 
 FAST: Flags = {"datatype": "bfloat16", "color_averaging": False}
 # Four passes over rollouts of 128 steps of 8 games, as CleanRL's PQN.
@@ -96,11 +94,10 @@ def entries_of(arguments: Namespace, of_table: dict[str, Peer]) -> list[Entry]:
 
 def measure_peer(arguments: Namespace, name: str, games: int) -> Outcome:
     """Return the rate of the peer `name`, or raise FailedError if it failed or is not installed."""
-    environment = PEERS[name].environment
+    environment, script = PEERS[name].environment, PEERS[name].script
     if not is_installed(environment):
         raise FailedError(f"not installed: ./bench.sh training {arguments.table} --install")
-    if name.startswith("cleanrl") and not arguments.cleanrl:
-        script = SCRIPTS[arguments.table]
+    if script and not arguments.cleanrl:
         raise FailedError(f"not measured: give {script} of a clone of CleanRL as --cleanrl")
     work = Work(arguments.game, games, arguments.seconds, arguments.cleanrl)
     gpu = {**measurement.DEFAULTS, **arguments.flags}["backend"] == "gpu"

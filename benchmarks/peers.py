@@ -39,7 +39,7 @@ class Work:
     game: str  # this project's name for it: space_invaders
     games: int  # played in parallel
     seconds: float  # of training, after the warm-up
-    script: str = ""  # the path of CleanRL's script of the table
+    script: str = ""  # the path of CleanRL's script
 
     @property
     def title(self) -> str:
@@ -55,7 +55,8 @@ class Peer:
     measure: Callable[[Work], float]  # returns steps/s over all games
     games: tuple[int, ...]  # the numbers of parallel games that are measured
     environment: str = "peers"  # the virtual environment that it runs in
-    table: str = "peers"
+    table: str = "peers"  # of `training.py`
+    script: str = ""  # in a clone, which the user gives
 
 
 def stable_baselines3(work: Work) -> float:
@@ -164,7 +165,7 @@ def cleanrl_pqn(work: Work) -> float:
 def rate_of_script(work: Work, launcher: list[str], flags: dict[str, object], mark_steps: int) -> float:
     """Run CleanRL's script with `flags`, and measure it by the lines that it prints every `mark_steps`."""
     script = Path(work.script).resolve()
-    flags |= {"total-timesteps": UNLIMITED, "start-e": EXPLORATION_RATE, "end-e": EXPLORATION_RATE}
+    flags = flags | {"total-timesteps": UNLIMITED, "start-e": EXPLORATION_RATE, "end-e": EXPLORATION_RATE}
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     with (
         tempfile.TemporaryDirectory() as folder,  # it writes into the current one
@@ -204,8 +205,10 @@ def rate_of_marks(
 PEERS = {
     "stable_baselines3": Peer("Stable-Baselines3", stable_baselines3, (1, 8)),
     "tianshou": Peer("Tianshou", tianshou, (1, 16)),
-    "cleanrl": Peer("CleanRL", cleanrl, (1,), "cleanrl"),
-    "cleanrl_pqn": Peer("CleanRL's PQN", cleanrl_pqn, (8,), "cleanrl_pqn", "pqn"),
+    "cleanrl": Peer("CleanRL", cleanrl, (1,), "cleanrl", script="cleanrl/dqn_atari.py"),
+    "cleanrl_pqn": Peer(
+        "CleanRL's PQN", cleanrl_pqn, (8,), "cleanrl_pqn", "pqn", "cleanrl/pqn_atari_envpool.py"
+    ),
 }
 
 

@@ -22,6 +22,7 @@ import comparison
 import measurement
 from common import machine, positive, print_table
 from measurement import STRONG, Flags, train
+from peers import PEERS
 
 from simple_dqn.command_line import Parser
 from simple_dqn.errors import UserError
@@ -135,6 +136,7 @@ def strong(arguments: Namespace) -> None:
 
 TABLES = {one.__name__: one for one in (loop, grid, hands_on, comparison.peers, gpu, strong)}
 TABLES["pqn"] = comparison.peers
+CLEANRL = " or ".join(peer.script for peer in PEERS.values() if peer.script)
 
 
 def parser() -> Parser:
@@ -154,7 +156,7 @@ def parser() -> Parser:
     add = result.add_argument_group("peers and pqn").add_argument
     add("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
     add("--install", action="store_true", help="first install the others, in environments of their own")
-    add("--cleanrl", metavar="FILE", default="", help="a clone's " + " or ".join(comparison.SCRIPTS.values()))
+    add("--cleanrl", metavar="FILE", default="", help=f"{CLEANRL} of a clone of CleanRL")
     return result
 
 
@@ -180,7 +182,7 @@ def main(words: Sequence[str]) -> None:
     for datatype in arguments.datatypes:
         measurement.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
     if arguments.cleanrl and not Path(arguments.cleanrl).is_file():
-        raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give a script of CleanRL")
+        raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give {CLEANRL} of a clone")
     print(machine(), flush=True)
     TABLES[arguments.table](arguments)
 

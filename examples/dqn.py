@@ -65,7 +65,7 @@ class Game:
         self.ale.setFloat("repeat_action_probability", 0.0)
         self.ale.loadROM(str(ale_py.roms.get_rom_path(name)))
         self.rng, self.training, self.actions = rng, training, self.ale.getMinimalActionSet()
-        self.frame_limit = (30 if training else 5) * 3600 + self.ale.getEpisodeFrameNumber()  # 30 or 5 min
+        self.frame_limit = (30 if training else 5) * 3600 + self.ale.getEpisodeFrameNumber()  # ALE's own
 
     def start(self) -> Pixels:
         """Start a new game; return its first screen, uint8 [84, 84]."""
@@ -85,7 +85,7 @@ class Game:
         return self._screen(), reward, self.ale.game_over() or lost_life
 
     def game_over(self) -> bool:
-        """Return whether the game has ended or was truncated."""
+        """Return whether the game has ended or was truncated, after 30 minutes of training or 5 of a test."""
         return bool(self.ale.game_over() or self.ale.getEpisodeFrameNumber() >= self.frame_limit)
 
     def _reset(self) -> None:

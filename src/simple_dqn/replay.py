@@ -66,7 +66,8 @@ class ReplayMemory:
         Raises:
             UserError: This machine has too little memory.
         """
-        rows, sampler = config.rows(games), SAMPLERS[config.sampler]
+        rows = config.rows(games)
+        sampler = Uniform if config.rollout_steps else SAMPLERS[config.sampler]  # rollouts draw without one
         self._screens = screens or make_screens(config, rows, games, screen_shape)
         self._actions = np.zeros((rows, games), np.int64)
         self._rewards = np.zeros((rows, games), np.float32)

@@ -60,8 +60,9 @@ class Console(Writer):
     _steps = 0  # of the phase, in all; 0: unknown
 
     def __init__(self, epochs: int = 0, test_steps: int = 0) -> None:
-        """Log after each epoch but the last of `epochs`, each with a test, how long the others will take."""
-        self._epochs, self._test_steps, self._seconds = epochs, test_steps, dict[str, float]()  # by phase
+        """Log after each epoch but the last how long the rest of `epochs` takes, with their `test_steps`."""
+        self._epochs, self._test_steps = epochs, test_steps
+        self._seconds: dict[str, float] = {}  # of the latest of each phase
 
     def on_phase_start(self, phase: str, epoch: int, total_steps: int) -> None:
         """Draw an empty bar on standard error."""

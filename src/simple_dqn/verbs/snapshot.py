@@ -254,8 +254,9 @@ def curve_of(path: Path, content: Snapshot) -> Path | None:
     wanted = ("train", str(content.epoch), str(content.total_train_steps))
     first = re.sub(r"_before(_\d+)?$", "", name)  # the CSV of an earlier run has a number instead
     for file in (folder / f"{name}.csv", *sorted(folder.glob(f"{glob.escape(first)}*.csv"))):
-        with suppress(OSError, ValueError, csv.Error, UserError), file.open(encoding="utf-8") as text:
-            columns, settings = ("phase", "epoch", "total_train_steps"), file.with_suffix(".yaml")
+        columns, settings = ("phase", "epoch", "total_train_steps"), file.with_suffix(".yaml")
+        unreadable = suppress(OSError, ValueError, csv.Error, UserError)
+        with unreadable, file.open(newline="", encoding="utf-8") as text:
             if wanted in {tuple(map(row.get, columns)) for row in csv.DictReader(text)} and (
                 file.stem == name or not settings.exists()  # or several runs of one game have such a row
                 or command_line.read(str(settings)).get("random_seed") == content.flags.get("random_seed")
