@@ -1,4 +1,4 @@
-"""Compares the training speed of this project with others: the tables `training peers` and `training pqn`."""
+"""Compares the speed of training, with others' and of settings: `training peers`, `pqn` and `compare`."""
 
 import shutil
 import statistics
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import measurement
 from common import FailedError, print_table
-from measurement import STRONG, Flags, Outcome, measure, train
+from measurement import STRONG, Flags, Outcome, measure, of_preset, train
 from networks.catalogue import error_of
 from peers import PEERS, Peer, Work
 
@@ -26,7 +26,7 @@ PINS = {
     "cleanrl": ("gymnasium==0.29.1", "ale-py==0.10.1", "tyro==1.0.17"),
     "cleanrl_pqn": ("envpool==0.8.4", "gym==0.23.1", "tyro==1.0.17", "numpy==1.26.4"),
 }
-WORK = {"peers": "8 samples per step", "pqn": "PQN"}  # in the title of each table
+WORK = {"peers": "8 samples per step, ", "pqn": "PQN, ", "compare": ""}  # in the title of each table
 
 FAST: Flags = {"datatype": "bfloat16", "color_averaging": False}
 # Four passes over rollouts of 128 steps of 8 games, as CleanRL's PQN.
@@ -53,11 +53,15 @@ class Entry:
 
     name: str
     measure: Callable[[], Outcome]  # measures the rate once; raises FailedError if it cannot
-    peer: str = ""  # a key of `PEERS`; empty for this project
+    peer: str = ""  # the peer whose row it is, a key of `PEERS`; in `compare` set for the first row only
 
 
-def peers(arguments: Namespace) -> None:
-    """Print the steps/s of the projects of a table, and the ratio to the best row of each peer."""
+def compare(arguments: Namespace) -> None:
+    """Print the steps/s of the rows of a table, and the ratio to the best row of each peer, or to the first.
+
+    Raises:
+        UserError: The table `compare` has no rows.
+    """
     of_table = {name: peer for name, peer in PEERS.items() if peer.table == arguments.table}
     for environment in {peer.environment for peer in of_table.values()} if arguments.install else ():
         install(environment)
@@ -72,23 +76,27 @@ def peers(arguments: Namespace) -> None:
                     rates[entry.name].append(entry.measure()["rate"])
                 except FailedError as error:
                     reasons[entry.name] = str(error)
-    title = (
-        f"{arguments.game}, {WORK[arguments.table]}, {arguments.rounds} alternating round(s); "
-        "the last columns are ratios to the best row of that project"
-    )
-    header = ["project", "steps/s", "range", *(peer.title for peer in of_table.values())]
-    print_table(title, header, rows(entries, rates, reasons, of_table))
+    title = f"{arguments.game}, {WORK[arguments.table]}{arguments.rounds} alternating round(s)"
+    if of_table:
+        title += "; the last columns are ratios to the best row of that project"
+    columns = {name: peer.title for name, peer in of_table.items()} or {entries[0].peer: "ratio"}
+    header = ["project", "steps/s", "range", *columns.values()]
+    print_table(title, header, rows(entries, rates, reasons, columns))
 
 
 def entries_of(arguments: Namespace, of_table: dict[str, Peer]) -> list[Entry]:
-    """Return the peers of the table, then this project from its default settings to the fastest."""
+    """Return the peers of the table, then the rows of this project, or those that `--rows` names."""
     entries = []
     for name, peer in of_table.items():
         for games in peer.games:
             title = f"{peer.title}, {games} game{'s' * (games > 1)}"
             entries.append(Entry(title, partial(measure_peer, arguments, name, games), name))
-    for name, flags in OURS[arguments.table].items():
-        entries.append(Entry(name, partial(train, arguments, flags)))
+    for name, flags in (OURS[arguments.table] if of_table else dict(arguments.rows)).items():
+        preset = of_preset(flags.pop("preset")) if "preset" in flags else {}
+        first = name if not entries else ""
+        entries.append(Entry(name, partial(train, arguments, {**preset, **flags}), first))
+    if not entries:
+        raise UserError('no rows are named: give --rows "plain=" "double=--target_rule double", for example')
     return entries
 
 

@@ -38,13 +38,6 @@ DEFAULTS: Flags = {
     "replay_size": 20_000, "target_steps": 800, "random_steps": 0, "train_steps": 0, "backend": "cpu",
     "random_seed": 1,
 }  # fmt: skip
-# Without the recipe's shares of a whole run, which this is not, and its epochs, which need whole rollouts;
-# `DEFAULTS` has a replay memory.
-STRONG: Flags = {
-    **{name: value for name, value in PRESETS["strong"].items() if not isinstance(value, Share)},
-    "average_updates": 1000, "exploration_decay_steps": 1000, "train_steps": 0, "emulator": "warp",
-    "replay_size": SETTINGS["replay_size"]["default"],
-}  # fmt: skip
 LAST_GAMES = 100
 REFUSED = 2  # exit code of a process that got bad input
 SLACK_SECONDS = 900  # allowed besides the measurement for importing, compiling and filling the memory
@@ -108,6 +101,17 @@ def settings(flags: Flags) -> Config:
     rules.check(config)
     game_name(config.environment)
     return config
+
+
+def of_preset(name: str) -> Flags:
+    """Return the flags of a preset for a short training: 1,000 in place of each share of a whole one."""
+    flags = {name: 1000 if isinstance(value, Share) else value for name, value in PRESETS[name].items()}
+    if "rollout_steps" in flags:  # no replay memory, which `DEFAULTS` has
+        flags["replay_size"] = SETTINGS["replay_size"]["default"]
+    return {**flags, "train_steps": 0}
+
+
+STRONG: Flags = {**of_preset("strong"), "emulator": "warp"}
 
 
 class LastGames(Statistics):

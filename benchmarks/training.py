@@ -5,6 +5,7 @@
     ./bench.sh training hands_on  the speed-ups of Deep RL Hands-On, chapter 9, one by one
     ./bench.sh training peers     comparison with Stable-Baselines3, Tianshou and CleanRL
     ./bench.sh training pqn       the preset strong compared with CleanRL's PQN
+    ./bench.sh training compare   settings of your own, the rows that --rows names
     ./bench.sh training gpu       a GPU, with more games, processes and threads
     ./bench.sh training strong    the preset strong with --emulator warp, by the number of games
 
@@ -26,6 +27,7 @@ from peers import PEERS
 
 from simple_dqn.command_line import Parser
 from simple_dqn.errors import UserError
+from simple_dqn.sweep import setting
 
 
 def loop(arguments: Namespace) -> None:
@@ -134,8 +136,8 @@ def strong(arguments: Namespace) -> None:
         print("\n".join(outcome["lines"][1:]), flush=True)
 
 
-TABLES = {one.__name__: one for one in (loop, grid, hands_on, comparison.peers, gpu, strong)}
-TABLES["pqn"] = comparison.peers
+TABLES = {one.__name__: one for one in (loop, grid, hands_on, gpu, strong)}
+TABLES |= dict.fromkeys(comparison.WORK, comparison.compare)
 CLEANRL = " or ".join(peer.script for peer in PEERS.values() if peer.script)
 
 
@@ -153,8 +155,10 @@ def parser() -> Parser:
     add = result.add_argument_group("hands_on").add_argument
     add("--reward", type=float, help="also measure the time until the last 100 training games have this mean")
     add("--limit", type=positive(float), default=600.0, help="seconds for that (default: %(default)g)")
-    add = result.add_argument_group("peers and pqn").add_argument
+    add = result.add_argument_group("peers, pqn and compare").add_argument
     add("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
+    add("--rows", type=setting, nargs="+", default=[], metavar="NAME=FLAGS",
+        help="the rows of compare; flags may name a preset: \"mine=--preset quick\"")  # fmt: skip
     add("--install", action="store_true", help="first install the others, in environments of their own")
     add("--cleanrl", metavar="FILE", default="", help=f"{CLEANRL} of a clone of CleanRL")
     return result

@@ -65,6 +65,8 @@ def _paths(home: Path, monkeypatch: Patch) -> None:
     (["--flags", '{"workrs": 2}'], "did you mean --workers?"),
     (["--flags", '{"concurrent": true, "workers": 3}'], "give 804"),
     (["peers", "--cleanrl", "/no/such/file"], "/no/such/file is not a file"),
+    (["compare"], "no rows are named"),
+    (["compare", "--rows", "a=--workrs 2"], "did you mean --workers?"),
 ])  # fmt: skip
 def test_bad_words_are_one_line(words: list[str], complaint: str, capsys: Capsys, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sys, "argv", ["training", *words])
@@ -197,6 +199,20 @@ def test_peers_that_are_missing_are_rows(capsys: Capsys, monkeypatch: Patch) -> 
             name = f"{peer.title}, {games} game{'s' * (games > 1)}"
             (row,) = [line.removeprefix(name).strip() for line in lines if line.startswith(name)]
             assert row == f"not installed: ./bench.sh training {peer.table} --install"
+
+
+def test_settings_are_compared_with_the_first_row(capsys: Capsys, monkeypatch: Patch) -> None:
+    trained: list[dict[str, Any]] = []
+
+    def train(_: Any, flags: dict[str, Any]) -> dict[str, float]:
+        trained.append(flags)
+        return {"rate": 100.0 * flags["workers"]}
+
+    monkeypatch.setattr(comparison, "train", train)
+    training.main(["compare", "--rounds", "2", "--rows", "a=--preset strong --workers 2", "b=--workers 3"])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
+    assert rows == [["a", "200", "200–200", "1.00"], ["b", "300", "300–300", "1.50"]]
+    assert trained == [{**measurement.of_preset("strong"), "workers": 2}, {"workers": 3}] * 2
 
 
 def test_ratios_are_to_the_best_of_each_peer() -> None:

@@ -57,7 +57,7 @@ def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     add("--suite", choices=[*GAME_SETS], help="games of a benchmark; first prints how long they take")
     add("--seeds", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
         help="train each with seeds 1 to N (default: 1)")  # fmt: skip
-    add("--compare", type=_setting, nargs="+", metavar="NAME=FLAGS",
+    add("--compare", type=setting, nargs="+", metavar="NAME=FLAGS",
         help="settings to compare, such as \"plain=\" \"double=--target_rule double\"")  # fmt: skip
     add("--cpus_per_run", type=partial(number, int, minimum=1, maximum=MOST), default=1, metavar="N",
         help="CPU cores of each run (default: 1)")  # fmt: skip
@@ -181,7 +181,7 @@ def _forecast(runs: Sequence[SweepRun], config: Config, slots: int, work: Work) 
     return f"{words} and about {speed:,.0f} steps per second each: about {hours:,.1f} hours"
 
 
-def _setting(word: str) -> tuple[str, dict[str, Any]]:
+def setting(word: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the flags of a setting, `NAME=FLAGS`."""
     name, equals, line = word.partition("=")
     if not (equals and re.fullmatch(r"\w[\w.-]*", name)):
