@@ -187,6 +187,8 @@ def main(words: Sequence[str]) -> None:
         measurement.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
     if arguments.cleanrl and not Path(arguments.cleanrl).is_file():
         raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give {CLEANRL} of a clone")
+    if arguments.table == "compare" and not arguments.rows:
+        raise UserError('no rows are named: give --rows "plain=" "double=--target_rule double", for example')
     print(machine(), flush=True)
     TABLES[arguments.table](arguments)
 
