@@ -12,7 +12,7 @@ from pathlib import Path
 
 import measurement
 from common import FailedError, print_table
-from measurement import STRONG, Flags, Outcome, measure, of_preset, train
+from measurement import STRONG, Flags, Outcome, measure, train
 from networks.catalogue import error_of
 from peers import PEERS, Peer, Work
 
@@ -76,7 +76,7 @@ def compare(arguments: Namespace) -> None:
     if of_table:
         title += "; the last columns are ratios to the best row of that project"
     columns = {name: peer.title for name, peer in of_table.items()} or {entries[0].peer: "ratio"}
-    header = ["project", "steps/s", "range", *columns.values()]
+    header = ["project" if of_table else "setting", "steps/s", "range", *columns.values()]
     print_table(title, header, rows(entries, rates, reasons, columns))
 
 
@@ -88,9 +88,7 @@ def entries_of(arguments: Namespace, of_table: dict[str, Peer]) -> list[Entry]:
             title = f"{peer.title}, {games} game{'s' * (games > 1)}"
             entries.append(Entry(title, partial(measure_peer, arguments, name, games), name))
     for name, flags in (OURS[arguments.table] if of_table else dict(arguments.rows)).items():
-        preset = of_preset(flags.pop("preset")) if "preset" in flags else {}
-        first = name if not entries else ""
-        entries.append(Entry(name, partial(train, arguments, {**preset, **flags}), first))
+        entries.append(Entry(name, partial(train, arguments, flags), "" if entries else name))
     return entries
 
 

@@ -108,7 +108,8 @@ def of_preset(name: str) -> Flags:
     flags = {name: 1000 if isinstance(value, Share) else value for name, value in PRESETS[name].items()}
     if "rollout_steps" in flags:  # no replay memory, which `DEFAULTS` has
         flags["replay_size"] = SETTINGS["replay_size"]["default"]
-    return {**flags, "train_steps": 0}
+    # On a GPU, each new learning rate records the updates again: too often in a short training.
+    return {**flags, "train_steps": 0, "learning_rate_decay_updates": 0}
 
 
 STRONG: Flags = {**of_preset("strong"), "emulator": "warp"}

@@ -22,7 +22,7 @@ import common
 import comparison
 import measurement
 from common import machine, positive, print_table
-from measurement import STRONG, Flags, train
+from measurement import STRONG, Flags, of_preset, train
 from peers import PEERS
 
 from simple_dqn.command_line import Parser
@@ -157,11 +157,18 @@ def parser() -> Parser:
     add("--limit", type=positive(float), default=600.0, help="seconds for that (default: %(default)g)")
     add = result.add_argument_group("peers, pqn and compare").add_argument
     add("--rounds", type=positive(int), default=3, help="measurements of each row (default: %(default)s)")
-    add("--rows", type=setting, nargs="+", default=[], metavar="NAME=FLAGS",
+    add("--rows", type=row, nargs="+", default=[], metavar="NAME=FLAGS",
         help="the rows of compare; flags may name a preset: \"mine=--preset quick\"")  # fmt: skip
     add("--install", action="store_true", help="first install the others, in environments of their own")
     add("--cleanrl", metavar="FILE", default="", help=f"{CLEANRL} of a clone of CleanRL")
     return result
+
+
+def row(word: str) -> tuple[str, Flags]:
+    """Parse a row of `compare`, NAME=FLAGS: its name, and its flags with those of its preset."""
+    name, flags = setting(word)
+    preset = flags.pop("preset", "")
+    return name, {**of_preset(preset), **flags} if preset else flags
 
 
 def json_flags(word: str) -> Flags:
@@ -183,12 +190,14 @@ def main(words: Sequence[str]) -> None:
         FailedError: A training failed.
     """
     arguments = Namespace(**parser().parse(words))
-    for datatype in arguments.datatypes:
-        measurement.settings({"game": arguments.game, **arguments.flags, "datatype": datatype})
+    for flags in (*({"datatype": one} for one in arguments.datatypes), *(own for _, own in arguments.rows)):
+        measurement.settings({"game": arguments.game, **arguments.flags, **flags})
     if arguments.cleanrl and not Path(arguments.cleanrl).is_file():
         raise UserError(f"--cleanrl {arguments.cleanrl} is not a file: give {CLEANRL} of a clone")
     if arguments.table == "compare" and not arguments.rows:
         raise UserError('no rows are named: give --rows "plain=" "double=--target_rule double", for example')
+    if len(dict(arguments.rows)) < len(arguments.rows):
+        raise UserError("two settings of --rows have the same name: give each its own")
     print(machine(), flush=True)
     TABLES[arguments.table](arguments)
 

@@ -67,6 +67,8 @@ def _paths(home: Path, monkeypatch: Patch) -> None:
     (["peers", "--cleanrl", "/no/such/file"], "/no/such/file is not a file"),
     (["compare"], "no rows are named"),
     (["compare", "--rows", "a=--workrs 2"], "did you mean --workers?"),
+    (["compare", "--rows", "a=", "a=--workers 2"], "two settings of --rows have the same name"),
+    (["compare", "--rows", "a=", "b=--schedule concurrent --workers 3"], "give 804"),
 ])  # fmt: skip
 def test_bad_words_are_one_line(words: list[str], complaint: str, capsys: Capsys, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sys, "argv", ["training", *words])
@@ -206,13 +208,13 @@ def test_settings_are_compared_with_the_first_row(capsys: Capsys, monkeypatch: P
 
     def train(_: Any, flags: dict[str, Any]) -> dict[str, float]:
         trained.append(flags)
-        return {"rate": 100.0 * flags["workers"]}
+        return {"rate": 100.0 * flags["threads"]}
 
     monkeypatch.setattr(comparison, "train", train)
-    training.main(["compare", "--rounds", "2", "--rows", "a=--preset strong --workers 2", "b=--workers 3"])
+    training.main(["compare", "--rounds", "2", "--rows", "a=--preset strong --threads 2", "b=--threads 3"])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
     assert rows == [["a", "200", "200–200", "1.00"], ["b", "300", "300–300", "1.50"]]
-    assert trained == [{**measurement.of_preset("strong"), "workers": 2}, {"workers": 3}] * 2
+    assert trained == [{**measurement.of_preset("strong"), "threads": 2}, {"threads": 3}] * 2
 
 
 def test_ratios_are_to_the_best_of_each_peer() -> None:
