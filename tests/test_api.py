@@ -10,7 +10,6 @@ import shutil
 import signal
 import textwrap
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
@@ -570,7 +569,7 @@ def test_a_copy_of_games_plays_alone_and_processes_are_not_copied() -> None:
     before = str(ours.get_state())
     for twin in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
         assert (bool(twin.step(np.zeros(2, np.int64)).starts.all()), str(ours.get_state())) == (True, before)
-    with closing(simple_dqn.make("catch", processes=1)) as ours:
+    with simple_dqn.make("catch", processes=1) as ours:
         with pytest.raises(simple_dqn.UserError, match="cannot be copied"):
             copy.deepcopy(ours)
         assert ours.reset().starts.all()

@@ -213,10 +213,9 @@ def make(
     if seed is None:
         raise UserError("seed is None: give a whole number, such as 0")
     asked = {"preset": preset, **read_settings({"workers": games, "random_seed": seed}, NAMES), **settings}
-    config = resolve(read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
-    rules.check(Config(environment=config.environment))  # those of training may not fit
-    played = replace(config, environment=as_played(config.environment))
-    return _CheckedGames(make_environment(played, training))
+    given = resolve(read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
+    rules.check(Config(environment=given.environment))  # those of training may not fit
+    return _CheckedGames(make_environment(replace(given, environment=as_played(given.environment)), training))
 
 
 def _flag_words(flags: Mapping[str, Any]) -> list[str]:
@@ -325,7 +324,7 @@ class TrainedAgent:
         """Build the network and the player."""
         self._path, self._snapshot, self._given = state
         config = self._config(play.ONE_GAME, self._given.get("random_seed", 0))
-        with closing(make_environment(config, training=False)) as environment:
+        with make_environment(config, training=False) as environment:
             # Check first, because importing PyTorch takes seconds.
             check_fits(self._path, self._snapshot, environment.name, environment.actions)
             check_layers(self._path, self._snapshot, config)
@@ -374,7 +373,7 @@ class TrainedAgent:
             raise UserError(f"games: {games} have no score: give at least 1")
         fixed = play.PLAYS_ONLY | play.workers_for(number, self._snapshot.flags)
         config = self._config(fixed, seed, epsilon, play_games=number)
-        with closing(make_environment(config, training=False)) as environment:
+        with make_environment(config, training=False) as environment:
             player = make_player(config, environment, self._network)
             with closing(Statistics([Console()])) as bar:
                 outcome = evaluation.evaluate(player, config, "simple_dqn", bar, Interrupt())
@@ -391,8 +390,7 @@ class TrainedAgent:
         fixed = play.ONE_GAME | ({} if game is None else {"game": _word("game", game)})
         config = self._config(fixed, seed, epsilon)
         seen: deque[Frame] = deque(maxlen=1)
-        watcher = seen.append if frames else None
-        with closing(make_environment(config, training=False, watcher=watcher)) as environment:
+        with make_environment(config, training=False, watcher=seen.append if frames else None) as environment:
             check_fits(self._path, self._snapshot, environment.name, environment.actions)
             rng = random_streams.stream(config.seed, "test exploration")
             player = WatchedPlayer(environment, self._network.predict, config.memory.history_length, rng)

@@ -6,7 +6,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -49,8 +49,8 @@ class Frame:
 Watcher: TypeAlias = Callable[[Frame], None]  # is called at each frame, before the next is played
 
 
-class Environment(ABC):
-    """E games of one kind that step together.
+class Environment(AbstractContextManager["Environment"]):
+    """E games of one kind that step together; the end of a `with` closes them.
 
     Attributes:
         games: How many games there are, E.
@@ -95,8 +95,11 @@ class Environment(ABC):
     def set_state(self, state: CheckpointState) -> None:
         """Restore what `get_state` returned, here or elsewhere; UserError: it is the state of other games."""
 
-    def close(self) -> None:  # noqa: B027 - games on a device have nothing to close
+    def close(self) -> None:
         """Finish recordings and close windows; the environment cannot be used any more."""
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def check_state(self, state: CheckpointState) -> None:
         """Raise UserError if `state` is of another game, or of another number of games."""
@@ -179,10 +182,9 @@ class GameVector(Environment):
             with suppress(UserError):
                 self.close()
             raise
-        self.games, first = len(self._games), self._games[0]
         for name in FACTS:
-            setattr(self, name, getattr(first, name))
-        self.actions = len(self.action_names)
+            setattr(self, name, getattr(self._games[0], name))
+        self.games, self.actions = len(self._games), len(self.action_names)
         self._ended = np.ones(self.games, np.bool_)  # [E], games that the next step starts anew
 
     def reset(self) -> Step:

@@ -18,7 +18,7 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
@@ -254,7 +254,7 @@ def main(descriptor: int) -> None:
             "reset": lambda: write(games.reset()), "step": lambda: write(games.step(shared["actions"])),
             "get_state": games.get_state, "set_state": games.set_state,
         }  # fmt: skip
-        with closing(games):
+        with games:
             connection.send([getattr(games, name) for name in FACTS])
             poll = select.poll()
             poll.register(connection, select.POLLIN)

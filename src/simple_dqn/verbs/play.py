@@ -196,7 +196,7 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
     if json:
         check_target(json, "--json", evaluation.JSON)
     check_weights(config)
-    with closing(make_environment(config, training=False)) as environment:
+    with make_environment(config, training=False) as environment:
         network = make_network(config, environment)
         load_weights(config.run.load_weights, environment, network)
         player = make_player(config, environment, network)
@@ -248,7 +248,7 @@ def _show(config: Config, display: str | None) -> None:
         speaker = open_things.enter_context(closing(Speaker()))
         viewer = Viewer(controls, screen, speaker, FrameClock(), config.agent.exploration_rate_test)
         games = make_environment(config, training=False, watcher=viewer.watch)
-        environment = open_things.enter_context(closing(games))
+        environment = open_things.enter_context(games)
         player = make_watched_player(
             config, environment, saliency=True,
             person=lambda: controls.action(environment.action_names, can_rest=bool(environment.rom_md5)),
@@ -297,7 +297,7 @@ def film(config: Config, path: Path, folder: Path | None, kind: str, overlay: bo
     """
     recording = Recording(config.agent.exploration_rate_test, overlay)
     environment = make_environment(config, training=False, watcher=recording.watch)
-    with closing(environment), Interrupt() as interrupt:
+    with environment, Interrupt() as interrupt:
         player = make_watched_player(config, environment, saliency=overlay)
         with (
             replacing(path) as beside,
@@ -326,7 +326,7 @@ def nvis(arguments: Sequence[str], program: str) -> None:
     rate = config.agent.exploration_rate_test
     from nvis.page import draw, play_game  # imports Bokeh
 
-    with closing(make_environment(config, training=False)) as environment:
+    with make_environment(config, training=False) as environment:
         network = make_network(config, environment)
         load_weights(path, environment, network, snapshot)
         game = play_game(make_player(config, environment, network), config.memory.history_length, rate)

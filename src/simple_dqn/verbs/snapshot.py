@@ -10,7 +10,7 @@ import shlex
 import tempfile
 import warnings
 from collections.abc import Sequence
-from contextlib import closing, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -148,7 +148,7 @@ def export(path: Path, content: Snapshot, target: Path) -> None:
         logging.getLogger(log).setLevel(logging.ERROR)
     fixed = {**SEEDED, "backend": "cpu", "datatype": "float32"}
     config = play.settings_of_agent(path, content, {}, fixed)
-    with closing(make_environment(config, training=False)) as environment:
+    with make_environment(config, training=False) as environment:
         network = make_network(config, environment)
         play.load_weights(path, environment, network, content)
     shape = (64, config.memory.history_length, *environment.screen_shape)
