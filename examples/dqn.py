@@ -248,7 +248,7 @@ class DQN:
 
 def main() -> None:
     """Alternate training and tests, and print the score of each test."""
-    parser = argparse.ArgumentParser("dqn.sh", argparse.SUPPRESS, "./dqn.sh GAME", allow_abbrev=False)
+    parser = argparse.ArgumentParser("dqn.sh", argparse.SUPPRESS, "./dqn.sh GAME [flags]", allow_abbrev=False)
     games = {*ale_py.roms.get_all_rom_ids()} - {"combat", "joust", "maze_craze", "warlords"}  # two players
     parser.add_argument("game", metavar="GAME, such as pong")
     for field in fields(Settings):

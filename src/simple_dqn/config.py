@@ -93,7 +93,7 @@ class MemoryConfig:
     replay_size: int = option(1_000_000, "transitions in the replay memory, one screen each", 1)
     history_length: int = option(4, "screens that form a state", 1, 64)
     n_step: int = option(1, "steps of reward in a target before it bootstraps (n-step return)", 1, 100)
-    rollout_steps: int = option(0, "with --schedule rollouts: steps of each game; 0: 16", 0, 100_000)
+    rollout_steps: int = option(0, "with --schedule rollouts: steps per game and rollout; 0: 16", 0, 100_000)
     sampler: str = choice(REGISTERED["sampler"], "how to sample; prioritized: by the TD error")
     # The numbers are those of Schaul et al. (2016), proportional variant; Rainbow's exponent is 0.5.
     priority_exponent: float = option(0.6, "exponent α of prioritized sampling; 0: uniform", 0, 1)
@@ -174,7 +174,7 @@ class AgentConfig:
     schedule: str = choice("serial concurrent overlapped rollouts",
         "order of acting and learning; concurrent: act by the target network while the other learns; "
         "overlapped: play while the network learns; rollouts: learn from the latest rollout_steps (PQN)")
-    synchronize: bool | None = option(None, "predict for all games in one batch; none: if several")
+    synchronize: bool | None = option(None, "predict for all games in one batch; none: if there are several")
 
     def updates_in(self, steps: int) -> int:
         """Return the number of updates in `steps` training steps."""
