@@ -240,6 +240,21 @@ def test_a_resumed_run_has_the_same_files_and_preset(home: Path) -> None:
     assert len(run.snapshots) == 2
 
 
+def test_a_complete_run_has_the_same_files(home: Path) -> None:
+    run, again = (simple_dqn.train("catch", resume=True, **CATCH) for _ in range(2))
+    assert (again.csv_file, again.snapshots) == (run.csv_file, run.snapshots)
+    assert again.csv_file == home / "results" / "catch.csv"
+
+
+def test_imports_are_one_file_or_several(snapshot: Path) -> None:
+    file = PROJECT / "examples" / "flappy_bird.py"
+    for files in (str(file), file, [file], (str(file), "colorsys")):
+        with simple_dqn.make("flappy_bird", imports=files) as games:
+            assert games.name == "flappy_bird"
+        assert simple_dqn.load(snapshot, imports=files).game == "catch"
+        assert simple_dqn.train("catch", imports=files, **CATCH).snapshots
+
+
 def test_each_run_has_its_own_log_level_unless_the_application_has_a_log(monkeypatch: Patch) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "level", logging.WARNING)

@@ -156,7 +156,8 @@ test full_1.pkl => 18 actions | 6
 test pong_1.pkl --protocol machado --minimal_action_set false => 6 actions | --minimal_action_set
 test pong_1.pkl --environment catch --protocol nature => for Atari games | --play_games 30
 test pong_1.pkl --test_steps 0 => nothing to test | --play_games
-test pong_1.pkl --protocol nature --test_steps 500 => counts games | --play_games
+test pong_1.pkl --protocol nature --test_steps 500 => --protocol nature counts games | leave out --test_steps
+test pong_1.pkl --play_games 2 --test_steps 500 => --play_games counts games | leave out --test_steps
 sweep => give GAME, or --suite nature7 or atari5
 sweep breakout pnog => pnog | did you mean pong
 sweep pong --random_seed 3 => --random_seed is not for a sweep | --seeds | leave it out
@@ -260,13 +261,19 @@ def test_refused_before_pytorch_is_imported(folder: Path) -> None:
         assert rest == [False, before], command
 
 
-def test_a_flag_of_training_is_ignored_where_nothing_is_trained(verb: Verb) -> None:
-    last = ("play --workers 2", "record --play_games 0", "nvis --visualization_file .", "test --test_steps 0")
-    for command in last:
-        name, *others = command.split()
-        done = verb(name, "pong_1.pkl", "--replay_size", "10", "--epochs", "1e3", *others)
+def test_a_flag_that_a_command_does_not_use_is_ignored(verb: Verb) -> None:
+    shown = "--csv_file --tensorboard --test_steps"
+    unused = {
+        "play --workers 2": f"{shown} --track", "record --play_games 0": f"{shown} --visualization_filters",
+        "nvis --visualization_file .": f"{shown} --play_games", "test --test_steps 0": "--visualization_file",
+    }  # fmt: skip
+    for command, flags in unused.items():
+        (name, *others), more = command.split(), flags.split()
+        given = [f"{flag}={'wandb' if flag == '--track' else 1}" for flag in more]
+        done = verb(name, "pong_1.pkl", "--replay_size", "10", "--epochs", "1e3", *given, *others)
         ignored = [line.partition("Ignored")[2] for line in done.stderr.splitlines() if "Ignored" in line]
-        assert ignored == [", as only training uses them: --replay_size, --epochs"]
+        names = ", ".join(["--replay_size", "--epochs", *more])
+        assert ignored == [f", as this command does not use them: {names}"]
         assert "replay" not in one_complaint(done, name)  # each command ends by a complaint of another flag
 
 

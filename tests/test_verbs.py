@@ -200,6 +200,7 @@ def test_a_test_starts_no_game_that_cannot_count(agent: Path, capsys: Capsys, mo
         # A place that has played its share plays on until the last has, which counts nowhere.
         assert int(row["nr_games"]) == len(outcome["scores"])
         assert float(row["average_reward"]) == pytest.approx(outcome["mean"])
+        assert int(row["total_train_steps"]) == 600
     assert simple_dqn.load(agent).evaluate(games=3, seed=7).games == outcome["scores"]
     # An agent of a run without tests is tested for the usual number of steps.
     monkeypatch.setattr("simple_dqn.verbs.play.RunConfig", lambda: RunConfig(test_steps=70))

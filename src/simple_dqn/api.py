@@ -93,7 +93,7 @@ class TrainingRun:
 
     csv_file: Path | None
     snapshots: list[Path]  # by epoch
-    mean_reward: float | None  # of the last phase in which a game ended, raw game points; None: none did
+    mean_reward: float | None  # of the call's last phase in which a game ended, raw points; None: none did
     best: Path | None = None  # the snapshot of the best test, with `keep="best"`
     stopped: bool = False  # whether a callback ended it; `resume=True` continues
 
@@ -179,10 +179,10 @@ def train(
     run = learn(given, [calls], log=unconfigured)
     if calls.error:
         raise calls.error
-    prefix = Path(run.save_weights_prefix) if run.save_weights_prefix else None
+    prefix = Path(run.save_weights_prefix).absolute() if run.save_weights_prefix else None
     best = best_snapshot(prefix) if prefix and run.keep == "best" else None
     return TrainingRun(
-        Path(run.csv_file) if run.csv_file else None, snapshots_after(prefix, 0) if prefix else [],
+        Path(run.csv_file).absolute() if run.csv_file else None, snapshots_after(prefix, 0) if prefix else [],
         calls.mean_reward, best if best and best.exists() else None, calls.stopped,
     )  # fmt: skip
 
@@ -223,8 +223,9 @@ def _flag_words(flags: Mapping[str, Any]) -> list[str]:
     for name in {"help", "h", "print_config"} & flags.keys():
         raise UserError(f"{name} is for the command line: leave it out")
     import_code(flags.get("imports") or ())
+    flags = {name: value for name, value in flags.items() if name != "imports"}
     read_settings({name: flags[name] for name in flags if name in SETTINGS})  # its messages name no flag
-    return words({name: value for name, value in flags.items() if name != "imports"})
+    return words(flags)
 
 
 def _word(name: str, value: object) -> str:

@@ -306,11 +306,12 @@ class Evaluation:
 
 
 def evaluate(
-    player: Player, config: Config, protocol: str, statistics: Statistics, interrupt: Interrupt
-) -> Evaluation:
+    player: Player, config: Config, protocol: str, statistics: Statistics, interrupt: Interrupt,
+    trained: int = 0,
+) -> Evaluation:  # fmt: skip
     """Play by `protocol`, whose settings `config` already holds, and return the outcome.
 
-    `config.run.play_games` overrides the number of games.
+    `config.run.play_games` overrides the number of games; `trained` counts the steps behind the weights.
     """
     rate = config.agent.exploration_rate_test
     games = config.run.play_games or PROTOCOLS[protocol].games
@@ -323,7 +324,7 @@ def evaluate(
     for _ in tester.play():
         if interrupt.requested:
             break
-    statistics.on_phase_end()
+    statistics.on_phase_end(total_train_steps=trained)
     environment, settings, board = player.environment, config.flags(), tester.board
     return Evaluation(
         game=environment.name, protocol=protocol, unlike_protocol=departures(protocol, config),

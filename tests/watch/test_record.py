@@ -37,7 +37,7 @@ def save(path: Path, **flags: Any) -> Path:
     config = Config.from_flags({**SMALL, "random_seed": 7, "max_game_frames": LIMIT, **flags})
     environment = make_environment(config, training=False)
     weights = make_network(config, environment).get_weights()
-    snapshot = Snapshot(environment.name, 3, environment.actions, 0, config.shared_flags(), weights)
+    snapshot = Snapshot(environment.name, 3, environment.actions, 600, config.shared_flags(), weights)
     path.parent.mkdir(exist_ok=True)
     snapshot.save(path)
     return path

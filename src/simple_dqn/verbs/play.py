@@ -3,7 +3,7 @@
 import logging
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +53,8 @@ TRAINING_ONLY = {
     *(name for name in BOOLEANS if not name.endswith("_norm")), "random_steps", "train_steps", "epochs",
     "save_weights_prefix", "checkpoint_minutes", "checkpoint_steps", "keep", "terminal_on_life_loss",
 } - {*NETWORK_SHAPE, "atoms", "quantiles", "v_min", "v_max", "exploration_rate_test"}  # fmt: skip
+MEASURING_ONLY = {"csv_file", "tensorboard", "test_steps"}  # that only training and tests read
+PAGE_ONLY = {"visualization_filters", "visualization_file"}  # that only `nvis` reads
 
 
 def run_name(config: Config, label: str | None) -> str:
@@ -79,20 +81,22 @@ def open_snapshot(path: Path, game: str | None = None) -> Snapshot:
     return replace(snapshot, game=(atari and game_of(snapshot.game.lower())) or snapshot.game)
 
 
-def flags_of_playing(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the flags of a verb that only plays, without those of training, and start the log."""
-    given = parser.parse(arguments)
+def flags_of_playing(parser: Parser, arguments: Sequence[str], unused: Set[str]) -> dict[str, Any]:
+    """Return the flags of a verb that only plays, without those of training and `unused`; start the log."""
+    given, unused = parser.parse(arguments), TRAINING_ONLY | unused
     start_log(given.get("log_level", "INFO"))
-    if ignored := [f"--{name}" for name in given if name in TRAINING_ONLY]:
-        logger.warning("Ignored, as only training uses them: %s", ", ".join(ignored))
+    if ignored := [f"--{name}" for name in given if name in unused]:
+        logger.warning("Ignored, as this command does not use them: %s", ", ".join(ignored))
     if given.get("emulator") == "auto":  # what the verb uses anyway: ale, if it shows the game
         del given["emulator"]
-    return {name: value for name, value in given.items() if name not in TRAINING_ONLY}
+    return {name: value for name, value in given.items() if name not in unused}
 
 
-def read_agent(parser: Parser, arguments: Sequence[str]) -> tuple[dict[str, Any], Path, Snapshot]:
+def read_agent(
+    parser: Parser, arguments: Sequence[str], unused: Set[str]
+) -> tuple[dict[str, Any], Path, Snapshot]:
     """Return the flags of a verb that plays, and the snapshot that they name with its path."""
-    given = flags_of_playing(parser, arguments)
+    given = flags_of_playing(parser, arguments, unused)
     path = hub.local(given["snapshot"])
     return given, path, open_snapshot(path)
 
@@ -128,14 +132,16 @@ def check_weights(config: Config) -> None:
 def load_weights(
     path: Path | str | None, environment: Environment, network: "DeepQNetwork",
     snapshot: Snapshot | None = None,
-) -> None:  # fmt: skip
-    """Give `network` the weights at `path`, if any, or in `snapshot`, opened before; they must fit."""
-    if path:
-        snapshot = snapshot or open_snapshot(hub.local(path))
-        logger.info("Loading weights from %s", path)
-        check_fits(Path(path), snapshot, environment.name, environment.actions)
-        network.set_weights(snapshot.weights)
-        network.update_target_network()
+) -> int:  # fmt: skip
+    """Give `network` the weights at `path`, if any, or of `snapshot`; return their steps of training."""
+    if not path:
+        return 0
+    snapshot = snapshot or open_snapshot(hub.local(path))
+    logger.info("Loading weights from %s", path)
+    check_fits(Path(path), snapshot, environment.name, environment.actions)
+    network.set_weights(snapshot.weights)
+    network.update_target_network()
+    return snapshot.total_train_steps
 
 
 def make_watched_player(
@@ -170,7 +176,7 @@ def test(arguments: Sequence[str], program: str) -> Evaluation:
     text = "rules of the test (default: simple_dqn)"
     parser.add_argument("--protocol", choices=tuple(evaluation.PROTOCOLS), help=text)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome here as well")
-    given, path, snapshot = read_agent(parser, arguments)
+    given, path, snapshot = read_agent(parser, arguments, PAGE_ONLY)
     protocol = given.get("protocol", "simple_dqn")
     rules = evaluation.PROTOCOLS[protocol]
     games = given.get("play_games") or rules.games
@@ -184,8 +190,9 @@ def test(arguments: Sequence[str], program: str) -> Evaluation:
     if rules.flags and not is_atari(config.environment):
         remedy = f"leave it out, and give --play_games {rules.games} for as many games"
         raise UserError(f"--protocol {protocol} is for Atari games: {remedy}")
-    if rules.games and "test_steps" in given:
-        raise UserError(f"--protocol {protocol} counts games: leave out --test_steps, or give --play_games")
+    if games and "test_steps" in given:
+        counts = "--play_games" if given.get("play_games") else f"--protocol {protocol}"
+        raise UserError(f"{counts} counts games: leave out --test_steps")
     if not (config.run.play_games or rules.games or config.run.test_steps):
         raise UserError("there is nothing to test: give --test_steps, --play_games or --protocol nature")
     return measure(config, protocol, given.get("json"))
@@ -198,10 +205,10 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
     check_weights(config)
     with make_environment(config, training=False) as environment:
         network = make_network(config, environment)
-        load_weights(config.run.load_weights, environment, network)
+        trained = load_weights(config.run.load_weights, environment, network)
         player = make_player(config, environment, network)
         with Interrupt() as interrupt, closing(make_statistics(config, interrupt)) as statistics:
-            outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt)
+            outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt, trained)
     if outcome.scores or not interrupt.requested:  # the advice for a test without a score is for longer ones
         print(outcome)
     if json and interrupt.requested:  # half a test would favor short games
@@ -219,7 +226,7 @@ def play(arguments: Sequence[str], program: str) -> None:
     parser = parser_for(program, about, AGENT, ONE_GAME, snapshot=text, most_used=PLAYING_HELP)
     text = "where to play (default: window, if there can be one)"
     parser.add_argument("--display", choices=DISPLAYS, help=text)
-    given = flags_of_playing(parser, arguments)
+    given = flags_of_playing(parser, arguments, MEASURING_ONLY | PAGE_ONLY | {"track"})
     player, path = given["snapshot"], hub.local(given["snapshot"])
     unfinished = re.search(r"_\d+$", player) and not kind_of(path)  # such as pong_200 for pong_200.pkl
     if unfinished or path.suffix in SNAPSHOT_SUFFIXES or is_snapshot(path):
@@ -270,7 +277,7 @@ def record(arguments: Sequence[str], program: str) -> None:
     parser.add_argument("--format", choices=tuple(FORMATS), help="kind of video (default: mov)")
     parser.add_switch("overlay", "draw Q-values and saliency into the video (default: false)")
     parser.add_switch("keep_frames", "also save each frame as a PNG file in videos/NAME (default: false)")
-    given, path, snapshot = read_agent(parser, arguments)
+    given, path, snapshot = read_agent(parser, arguments, MEASURING_ONLY | PAGE_ONLY)
     track, kind = given.pop("track", "none"), given.get("format", "mov")
     config = settings_of_agent(path, snapshot, given, fixed)
     if not config.run.play_games:
@@ -278,9 +285,8 @@ def record(arguments: Sequence[str], program: str) -> None:
     _check_shown(config)
     run = run_of(path, snapshot)
     name = run if run.startswith(f"{snapshot.game}_") else snapshot.game  # the game, and the label
-    tracker = Writer()
-    if track != "none":
-        tracker = TRACKERS[track](home() / "results" / name, config.shared_flags(), True)
+    run_path = home() / "results" / name
+    tracker = TRACKERS[track](run_path, config.shared_flags(), True) if track != "none" else Writer()
     video = home() / "videos" / f"{name}_{snapshot.epoch}.{kind}"
     folder = video.parent / name if given.get("keep_frames") else None
     played = film(config, video, folder, kind, given.get("overlay", False))
@@ -316,7 +322,7 @@ def nvis(arguments: Sequence[str], program: str) -> None:
     about = "Draw what the network of a snapshot sees, as an HTML page."
     used = f"visualization_filters visualization_file {PLAYING_HELP.removeprefix('play_games')}"
     parser = parser_for(program, about, AGENT, ONE_GAME, snapshot=SNAPSHOT, most_used=used)
-    given, path, snapshot = read_agent(parser, arguments)
+    given, path, snapshot = read_agent(parser, arguments, MEASURING_ONLY | {"play_games", "track"})
     config = settings_of_agent(path, snapshot, given)
     if config.environment.observation == "vector":
         raise UserError(f"nvis needs images, and {path} was trained on numbers: give another snapshot")
