@@ -504,6 +504,8 @@ def test_what_is_registered_is_chosen_by_name_and_recorded(home: Path) -> None:
     (lambda numbers, weights: [numbers / 2, 1], r"returned float64 \[4\] and int: return"),
     (lambda numbers, weights: (numbers + 999, weights), r"drew 1\d{3}, which .*: draw numbers from 1 to 64,"),
     (lambda numbers, weights: (numbers * 0, weights), "drew 0, which is no transition"),  # starts a game
+    (lambda numbers, weights: (numbers, weights * np.nan), "returned a negative, infinite or NaN weight"),
+    (lambda numbers, weights: (numbers, -weights), "returned a negative, infinite or NaN weight"),
 ])  # fmt: skip
 def test_a_sampler_that_draws_no_transitions_is_named(drawn: Callable[..., Any], told: str) -> None:
     class Wrong(Uniform):

@@ -147,8 +147,8 @@ def train(
     """Train an agent as `./train.sh GAME LABEL --preset PRESET --FLAG VALUE ...` does, and wait for its end.
 
     A callback that returns True, or raises an exception, ends the run with a checkpoint, as Ctrl-C does.
-    `resume=True` continues from there, exactly. The run logs to standard error, unless the application has
-    configured logging.
+    `resume=True` continues from there, exactly. The run logs to standard error, unless the application had
+    configured logging before its first run.
 
     Args:
         game: The name of a game, the path of a ROM, FILE.py, or an id of Gymnasium's.
