@@ -315,10 +315,11 @@ def test_a_resume_refuses_some_changed_settings_and_logs_the_others(caplog: Logs
             check_flags({name: was}, {name: now})
     with pytest.raises(UserError, match=r"cannot choose an address: give --cluster 10\.0\.0\.1:6379"):
         check_flags({"cluster": "10.0.0.1:6379"}, {})
-    saved = {"learning_rate": 0.1, "csv_file": "a", "workers": 2}
+    saved = {"learning_rate": 0.1, "csv_file": "a", "workers": 2, "threads": 1}
     with caplog.at_level("INFO"):
-        check_flags(saved, {"learning_rate": 0.2, "csv_file": "b", "workers": 2})
-    assert caplog.messages == ["From now on --learning_rate is 0.2 instead of 0.1"]
+        check_flags(saved, {"learning_rate": 0.2, "csv_file": "b", "workers": 2, "threads": 2})
+    changes = ("learning_rate is 0.2 instead of 0.1", "threads is 2 instead of 1")
+    assert caplog.messages == [f"From now on --{change}" for change in changes]
 
 
 @pytest.mark.parametrize(("first", "then"), [("auto",) * 2, ("bfloat16", "float32"), ("float32", "float16")])

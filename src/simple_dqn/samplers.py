@@ -332,8 +332,8 @@ def check_drawn(drawn: Any, count: int, ring: Ring, name: str) -> None:
         found = [f"{it.dtype} {[*it.shape]}" if hasattr(it, "shape") else type(it).__name__ for it in pair]
         wanted = f"return numbers int64 [{count}] and weights float32 [{count}]"
         raise UserError(f"--sampler {name} returned {' and '.join(found)}: {wanted}")
-    (first, end), numbers, weights = (ring.candidates(), *drawn)
-    if not ((weights >= 0) & (weights < np.inf)).all():
+    (first, end), numbers = ring.candidates(), pair[0]
+    if not ((pair[-1] >= 0) & (pair[-1] < np.inf)).all():
         raise UserError(f"--sampler {name} returned a negative, infinite or NaN weight: return finite ones")
     wrong = numbers[(numbers < first) | (numbers >= end) | ring.excluded.take(numbers % ring.size)]
     if wrong.size:

@@ -143,6 +143,17 @@ def test_a_disk_without_room_costs_a_line_and_not_the_run(saver: Saver, caplog: 
     assert number_and_rows_of_newest(saver) == (2, list(range(72, 80)))
 
 
+def test_after_its_folder_is_lost_no_checkpoint_is_written(saver: Saver, caplog: Logs) -> None:
+    for number in (1, 2):
+        play(saver, 8 * number, 8 * number + 8)
+        save(saver, number, held=8 * number)
+        if number == 1:
+            assert number_and_rows_of_newest(saver)[0] == 1
+            shutil.rmtree(saver.folder)  # as when a disk goes away
+    assert number_and_rows_of_newest(saver) == (None, [])
+    assert "is gone, without which no run can continue" in caplog.text
+
+
 def test_before_the_first_checkpoint_the_last_snapshot_is_named(saver: Saver, monkeypatch: Patch) -> None:
     assert saver.resume_hint() == ""
     for epoch in (9, 10):
@@ -273,7 +284,8 @@ SAMPLER, NETWORK, GAMES = "agent/memory/sampler", "agent/network", "agent/player
 
 @pytest.mark.parametrize(("name", "value"), [
     ("run/statistics/running", lambda _: np.zeros(3)), ("run/held_out", lambda old: old[:0]),
-    ("format", 1), ("rows", 1.5), ("held", 10**9), ("chunks", lambda old: old + 1),
+    ("format", 1), ("rows", 1.5), ("rows", -1), ("held", 10**9), ("held", -1),
+    ("chunks", lambda old: old + 1), ("run/agent/total_train_steps", 2**63 - 1),
     *((f"run/{name}", MISSING) for name in (
         "snapshots/complete", "phase", "flags/environment", "held_out", "statistics/csv", "tester/board",
         f"{NETWORK}/target", f"{NETWORK}/training/slots/output.weight/exp_avg", f"{SAMPLER}/masses",

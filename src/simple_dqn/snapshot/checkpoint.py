@@ -35,6 +35,7 @@ ANY_LENGTH = ("scores",)  # arrays whose length changes during a run
 FIXED = ("bit_generator", "optimizer")  # strings that must be equal
 # The games, the sampler and the settings check their own state; the CSV's row is only compared.
 UNCHECKED = ("environment", "sampler", "flags", "csv")
+MOST, WIDE = 1 << 62, ("state", "inc")  # a limit of whole numbers, but for those of random streams
 
 
 class DamagedError(UserError):
@@ -127,6 +128,8 @@ class CheckpointFolder:
                     raise ValueError(f"it is a {content['format']!r}, not a {FORMAT!r}")
                 chunks = [Chunk(*numbers) for numbers in content["chunks"].tolist()]
                 rows, held = operator.index(content["rows"]), operator.index(content["held"])
+                if not 0 <= held <= rows < MOST:
+                    raise ValueError("its number of rows is not valid")
                 if not fits(content["run"]):
                     continue
                 for chunk in chunks:
@@ -153,6 +156,8 @@ class CheckpointFolder:
         cannot be written, UserError is raised, and the earlier checkpoints are unchanged.
         """
         path = self.folder / f"run_{self._last + 1:06d}.npz"
+        if lost := [chunk.name for chunk in chunks if not (self.folder / chunk.name).exists()]:
+            raise UserError(f"{self.folder / lost[0]} is gone, without which no run can continue")
         table = np.array(chunks, np.int64).reshape(-1, 3)
         write_archive(path, {"format": FORMAT, "rows": rows, "held": held, "chunks": table, "run": run})
         self._last += 1
@@ -184,7 +189,7 @@ def check_form(saved: Any, fresh: Any, optional: Collection[str] = (), name: str
         for key in saved.keys() | needed:
             check_form(saved[key], known.get(key), optional, key)
         return
-    good = _is_finite(saved)
+    good = _is_finite(saved) and (name in WIDE or not isinstance(saved, int) or saved < MOST)
     if isinstance(fresh, np.ndarray):
         same = saved.shape == fresh.shape or (name in ANY_LENGTH and saved.ndim == fresh.ndim)
         good = good and same and saved.dtype == fresh.dtype

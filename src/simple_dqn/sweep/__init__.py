@@ -51,7 +51,8 @@ NOT_OF_A_FILE = (*UNSHARED, "backend", "environment")
 def _read(arguments: Sequence[str], program: str) -> dict[str, Any]:
     """Return the flags by name; `games` are those named, then the suite, if any."""
     description = "Train on games with several settings and seeds, and compare them; `compare` reads CSVs."
-    parser = parser_for(program, description, "pong breakout --seeds 3", most_used="epochs workers")
+    example, used = "pong breakout --seeds 3", "epochs workers"
+    parser = parser_for(program, description, example, {"backend": "cpu"}, most_used=used)
     add = parser.add_argument
     add("games", nargs="*", metavar="GAME", help="as for train.sh")
     add("--suite", choices=[*GAME_SETS], help="games of a benchmark; first prints how long they take")

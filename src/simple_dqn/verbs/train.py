@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from simple_dqn import command_line, files, hub, own_code, rules
-from simple_dqn.config import NO_TEXT, REGISTERED, Config, RunConfig, Share, as_word
+from simple_dqn.config import REGISTERED, Config, RunConfig, Share, as_word
 from simple_dqn.environment import as_played, import_game, with_environment
 from simple_dqn.errors import Interrupt, UserError, printable
 from simple_dqn.files import TRAINED, check_target, command, home, is_trained, kind_of, replacing
@@ -216,7 +216,7 @@ def recorded(run: dict[str, Any]) -> dict[str, Any]:
     settings["csv_file"] = flags["csv_file"] or ""
     others = [flags.get(name) or "" for name in UNRECORDED if not isinstance(flags.get(name), bool)]
     texts = (*settings.values(), *others)
-    if wrong := [text for text in texts if not isinstance(text, str) or NO_TEXT.search(text)]:
+    if wrong := [text for text in texts if not isinstance(text, str) or "\0" in text]:
         raise ValueError(f"its setting {wrong[0]!r} is not text")
     settings |= checked_settings(flags, {*settings, *UNRECORDED})
     config = Config.from_flags(settings)
@@ -301,7 +301,7 @@ def check_flags(saved: dict[str, Any], given: dict[str, Any]) -> None:
     """Log which `saved` flags of a run the `given` ones change; raise UserError if one must not change."""
     was, now = Config.from_flags(saved).flags(), Config.from_flags(saved, given)
     settings, cluster = now.flags(), now.cluster.cluster
-    names = (*now.shared_flags(), "emulator", "cluster")
+    names = (*now.shared_flags(), "emulator", "cluster", "threads")
     changed = [name for name in names if was[name] != settings[name]]
     for name in changed:
         other_weights = name == "datatype" and "float64" in (was[name], settings[name])
