@@ -13,7 +13,6 @@ import time
 from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -152,7 +151,7 @@ def rate(flags: Flags, seconds: float) -> Outcome:
     statistics, profiler = Statistics([]), Profiler()
     agent = new_agent(config, statistics, profiler)
     schedule = make_schedule(config, agent.player.environment, statistics)
-    with closing(agent.player.environment):
+    with agent.player.environment:
         schedule.start(agent)
         deque(schedule.fill(agent, FILL_STEPS, 1.0), maxlen=0)
         agent.total_train_steps = config.agent.exploration_decay_steps  # the ε of most of a training
@@ -183,7 +182,7 @@ def time_to_reward(flags: Flags, reward: float, limit: float) -> Outcome:
     def reached() -> bool:
         return statistics.mean is not None and statistics.mean >= reward
 
-    with closing(agent.player.environment):
+    with agent.player.environment:
         schedule.start(agent)
         for _ in chain(schedule.fill(agent, config.run.random_steps, 1.0), schedule.train(agent, 10**9)):
             if reached() or time.perf_counter() - start > limit:

@@ -5,7 +5,6 @@ import logging
 import math
 import shutil
 import wave
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -257,14 +256,14 @@ def test_exact_in_the_middle_of_games(settings: dict[str, Any], processes: tuple
     expected = [undisturbed.reset(), *(undisturbed.step(row) for row in actions)][1:]
     end = next(t for t, step in enumerate(expected) if step.resets.any()) + 1
     before, after = (partial(seaquest, processes=count, **settings) for count in processes)
-    with closing(before()) as environment:
+    with before() as environment:
         environment.reset()
         for t in range(end + 2):
             # At the very start, a few steps in, and around the end of a game.
             state = environment.get_state() if t in {0, 1, 17, end - 1, end, end + 1} else None
             assert_same([environment.step(actions[t])], [expected[t]])  # which does not change the state
             if state:
-                with closing(after(seed=1)) as resumed:
+                with after(seed=1) as resumed:
                     resumed.set_state(state)
                     assert repr(resumed.get_state()) == repr(state)
                     for later in range(t, t + 10):

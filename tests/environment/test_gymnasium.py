@@ -229,7 +229,7 @@ def test_the_space_chooses_observation_network_and_settings(name: str, caplog: L
     caplog.set_level(logging.INFO)
     config = settle(resolve({"game": "test/Scripted-v0", "environment": "gym", **given}), log=False)
     played, network = config.environment, config.network
-    with closing(make(replace(played, processes=0), [stream(0, "environment")], training=True)) as games:
+    with make(replace(played, processes=0), [stream(0, "environment")], training=True) as games:
         start, step = games.reset(), act(games)
         shape = games.screen_shape
     assert (played.observation, network.network, config.memory.history_length, shape) == expected
@@ -316,7 +316,7 @@ def test_whatever_cannot_be_played_is_one_line_and_closed(name: str) -> None:
 
     def play() -> None:
         skip = 2 if "sum" in name else 1
-        with closing(game(frame_skip=skip, observation=observation)) as environment:
+        with game(frame_skip=skip, observation=observation) as environment:
             environment.reset()
             act(environment)
             act(environment)
@@ -385,7 +385,7 @@ def test_only_atari_games_start_with_no_ops() -> None:
 
 def test_seeds_games_side_by_side_and_states_without_games() -> None:
     def luck(seed: int) -> list[list[int]]:
-        with closing(game("test/Luck-v0", count=2, seed=seed)) as environment:
+        with game("test/Luck-v0", count=2, seed=seed) as environment:
             return [environment.reset().screens[:, 0, 0].tolist() for _ in range(10)]
 
     class Luck(ScriptedEnv):

@@ -7,7 +7,7 @@ import sys
 import time
 import wave
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -40,7 +40,7 @@ def games(processes: int, *, count: int = 5, **settings: Any) -> Environment:
 ])  # fmt: skip
 def test_equal_to_games_in_this_process(processes: int, training: bool, settings: dict[str, Any]) -> None:
     alone = games(0, training=training, **settings)
-    with closing(games(processes, training=training, **settings)) as shared:
+    with games(processes, training=training, **settings) as shared:
         for attribute in ("games", "actions", *FACTS):
             assert getattr(shared, attribute) == getattr(alone, attribute)
         steps = play(alone, 150)
@@ -61,7 +61,7 @@ def test_a_system_without_files_in_memory_plays_the_same(monkeypatch: pytest.Mon
 
 
 def test_a_state_of_another_game_or_number_of_games_is_refused() -> None:
-    with closing(games(2, **CATCH)) as environment:
+    with games(2, **CATCH) as environment:
         environment.reset()
         state = environment.get_state()
         with pytest.raises(UserError, match="of pong, not of catch"):
@@ -131,7 +131,8 @@ def opened(open_them: Any = open_games) -> ProcessVector:
 @contextmanager
 def faulty_games() -> Iterator[ProcessVector]:
     before = open_files()
-    with closing(opened()) as environment:
+    environment = opened()
+    with environment:
         environment.reset()
         yield environment
     assert_nothing_left(before)

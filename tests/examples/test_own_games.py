@@ -1,7 +1,6 @@
 """Code of your own, by `--import`, `FILE.py` or a script: in every verb and process, and its faults."""
 
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import gymnasium
@@ -148,7 +147,7 @@ def test_two_files_of_one_name_are_two_games(home: Path) -> None:
         (home / name / "game.py").write_text(text)
     own_code.import_code(["a/game.py", "b/game.py"])
     for name, points in games:
-        with closing(open_own(1, file=f"{name}/game.py")) as environment:
+        with open_own(1, file=f"{name}/game.py") as environment:
             assert max(step.rewards.max() for step in play(environment, 8)) == points
 
 
@@ -205,17 +204,17 @@ def test_it_may_import_what_lies_beside_it(home: Path) -> None:
     text = imports + COUNT_DOWN.replace("10 * action", "EACH * action") + REGISTER
     (home / "games" / "with_another.py").write_text(text)
     for processes in (0, 2):
-        with closing(open_own(2, processes, "games/with_another.py")) as environment:
+        with open_own(2, processes, "games/with_another.py") as environment:
             assert not environment.can_save
             assert max(step.rewards.max() for step in play(environment, 8)) == 3
 
 
 def test_a_process_plays_what_is_registered_here_and_not_what_its_import_registers(home: Path) -> None:
-    with closing(open_own(1)) as environment:
+    with open_own(1) as environment:
         assert not any(step.truncations.any() for step in play(environment, 8))
     gymnasium.registry["count_down"].max_episode_steps = 2
     for processes in (0, 1):
-        with closing(open_own(1, processes)) as environment:
+        with open_own(1, processes) as environment:
             assert any(step.truncations.any() for step in play(environment, 8))
 
 
@@ -225,7 +224,7 @@ def test_a_file_that_was_changed_is_run_again(home: Path) -> None:
     for points in (10, 200):
         file.write_text(COUNT_DOWN.replace("10 *", f"{points} *") + REGISTER)
         for processes in (0, 1):
-            with closing(open_own(1, processes)) as environment:
+            with open_own(1, processes) as environment:
                 assert max(step.rewards.max() for step in play(environment, 8)) == points
 
 

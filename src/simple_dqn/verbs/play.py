@@ -120,28 +120,28 @@ def workers_for(games: int, snapshot: dict[str, Any]) -> dict[str, Any]:
     return {"workers": workers, "processes": min(snapshot.get("processes", 0), workers)}
 
 
-def check_weights(config: Config) -> None:
-    """Raise UserError, before PyTorch is imported, unless the snapshot to load fits the settings."""
-    if config.run.load_weights:
-        path = hub.local(config.run.load_weights)
-        snapshot = open_snapshot(path)
-        check_fits(path, snapshot, game_name(config.environment))
-        check_layers(path, snapshot, config)
+def check_weights(config: Config) -> Snapshot | None:
+    """Return the snapshot to load, if any, or raise UserError, before PyTorch is imported, if it is unfit."""
+    if not config.run.load_weights:
+        return None
+    path = hub.local(config.run.load_weights)
+    snapshot = open_snapshot(path)
+    check_fits(path, snapshot, game_name(config.environment))
+    check_layers(path, snapshot, config)
+    return snapshot
 
 
 def load_weights(
     path: Path | str | None, environment: Environment, network: "DeepQNetwork",
     snapshot: Snapshot | None = None,
-) -> int:  # fmt: skip
-    """Give `network` the weights at `path`, if any, or of `snapshot`; return their steps of training."""
-    if not path:
-        return 0
-    snapshot = snapshot or open_snapshot(hub.local(path))
-    logger.info("Loading weights from %s", path)
-    check_fits(Path(path), snapshot, environment.name, environment.actions)
-    network.set_weights(snapshot.weights)
-    network.update_target_network()
-    return snapshot.total_train_steps
+) -> None:  # fmt: skip
+    """Give `network` the weights at `path`, if any, or in `snapshot`, opened before; they must fit."""
+    if path:
+        snapshot = snapshot or open_snapshot(hub.local(path))
+        logger.info("Loading weights from %s", path)
+        check_fits(Path(path), snapshot, environment.name, environment.actions)
+        network.set_weights(snapshot.weights)
+        network.update_target_network()
 
 
 def make_watched_player(
@@ -202,10 +202,10 @@ def measure(config: Config, protocol: str = "simple_dqn", json: Path | None = No
     """Play without learning, by the settings of `protocol` in `config`; print and return the outcome."""
     if json:
         check_target(json, "--json", evaluation.JSON)
-    check_weights(config)
+    trained = snapshot.total_train_steps if (snapshot := check_weights(config)) else 0
     with make_environment(config, training=False) as environment:
         network = make_network(config, environment)
-        trained = load_weights(config.run.load_weights, environment, network)
+        load_weights(config.run.load_weights, environment, network, snapshot)
         player = make_player(config, environment, network)
         with Interrupt() as interrupt, closing(make_statistics(config, interrupt)) as statistics:
             outcome = evaluation.evaluate(player, config, protocol, statistics, interrupt, trained)
