@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simple_dqn.cluster import learner as under_test
+from simple_dqn.cluster import session
 from simple_dqn.cluster.actor import Actor, TrajectoryStream
 from simple_dqn.cluster.learner import BUSY_TRAJECTORIES, IN_FLIGHT, ActorPool, ClusterSchedule, InFlightLimit
 from simple_dqn.cluster.session import machine_facts
@@ -337,6 +339,13 @@ def test_another_version_or_rom_is_a_line(monkeypatch: Patch) -> None:
         pool = ActorPool(Config.from_flags(CATCH), rom)
         with pytest.raises(UserError, match=f"actor 0.* cannot play: .*{words}"):
             list(iter(pool.next, "never"))
+
+
+def test_machines_with_another_emulator_are_another_version(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(session, "__file__", str(tmp_path / "simple_dqn" / "cluster" / "session.py"))
+    (file := tmp_path / "atari2600" / "games.py").parent.mkdir()
+    versions = {file.write_text(code) and machine_facts.__wrapped__()["project"] for code in ("a", "b")}
+    assert len(versions) == 2
 
 
 @pytest.mark.parametrize(("actors", "needed"), [(4, 0), (2, 2), (8, 5), (1000, 90), (3, 100)])

@@ -98,8 +98,8 @@ def machine_facts() -> dict[str, str]:
 
     The project is identified by a digest of its files, because a working copy may differ from its version.
     """
-    digest, folder = hashlib.sha256(), Path(__file__).parents[1]
-    for path in sorted(folder.rglob("*.py")):
+    digest, folder = hashlib.sha256(), Path(__file__).parents[2]
+    for path in sorted([*folder.glob("simple_dqn/**/*.py"), *folder.glob("atari2600/**/*.py")]):
         digest.update(str(path.relative_to(folder)).encode() + path.read_bytes())
     return {
         "host": socket.gethostname(),
