@@ -430,6 +430,27 @@ def test_a_run_by_nohup_goes_on_when_the_terminal_is_closed() -> None:
     signal.signal(signal.SIGHUP, before)
 
 
+STOPPED = """
+import os, sys
+from pathlib import Path
+from simple_dqn import main
+from simple_dqn.files import replacing
+def write(words, program):
+    with replacing(Path("picture.png")) as part:
+        part.write_text("half of it")
+        os.kill(os.getpid(), int(words[0]))
+main.function_of = lambda verb: write
+main.console()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_temporary_file(number: int, tmp_path: Path) -> None:
+    done = python("-c", STOPPED, "plot", str(int(number)), cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
+    assert not list(tmp_path.iterdir())
+
+
 # A command, PYTHONUNBUFFERED, its exit code, its output, and a part of its one line of complaint.
 @pytest.mark.parametrize(("command", "unbuffered", "code", "out", "complaint"), [
     (f"{MAIN} --help > /dev/full", "1", 2, "", "No space left"),

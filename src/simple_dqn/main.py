@@ -1,13 +1,14 @@
 """The command line `simple-dqn VERB ...`: calls the function of the verb, and returns the exit code."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NoReturn
 
 from simple_dqn import __version__
-from simple_dqn.errors import UserError, exit_code, prepare_streams
+from simple_dqn.errors import SIGNALS, UserError, exit_code, prepare_streams
 from simple_dqn.own_code import take_imports
 
 # Verb -> the module with its function, imported only when it is called.
@@ -44,9 +45,16 @@ def run(arguments: Sequence[str]) -> int:
     return exit_code(program, work)
 
 
+def _stop(number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt(number)
+
+
 def console() -> NoReturn:
-    """Run the command line `simple-dqn`."""
+    """Run the command line `simple-dqn`. After `kill`, no temporary file is left, as after Ctrl-C."""
     prepare_streams()
+    for number in SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:  # not as nohup sets it
+            signal.signal(number, _stop)
     sys.exit(run(sys.argv[1:]))
 
 
