@@ -16,9 +16,9 @@ DONE, LOG_FULL, COLLISIONS = range(3)
 # The constants of the C++ below, of `riot.py` and of `cartridge.py`.
 NAMES = {
     **{f"{columns.__name__}_{one.name}": one.value for columns in (CPU, RIOT, TIA, BUS) for one in columns},
-    **{name: getattr(tables, name) for name in ("WSYNC", "GRP0", "GRP1", "ENABL", "HMP0", "HMBL", "HMCLR")},
+    **{name: value for name, value in vars(tables).items() if isinstance(value, int)},
     **{name: getattr(cartridge, name) for name in ("F8", "F6", "E0", "FE", "SUPERCHIP", "RAM_WINDOWS")},
-    "NEVER": tables.NEVER, "RAM_SHARE": RAM_SHARE, "LOG_LENGTH": LOG_LENGTH, "LAST_CYCLE": LAST_CYCLE,
+    "RAM_SHARE": RAM_SHARE, "LOG_LENGTH": LOG_LENGTH, "LAST_CYCLE": LAST_CYCLE,
     "LATCHES0": 62, "LATCHES1": 63, "DONE": DONE, "LOG_FULL": LOG_FULL, "COLLISIONS": COLLISIONS,
     # Registers for which every write counts: CTRLPF, RESP0 to RESBL, HMOVE to CXCLR.
     "TIA_STROBES": 1 << 10 | (1 << 21) - (1 << 16) | (1 << 45) - (1 << 42),
@@ -67,6 +67,7 @@ auto write_sync = [=](int place, int value, int now) -> void {
 auto note = [=](int place, int value, int now, int logged) -> int {
     if (held[place] != value) {
         held[place] = value;
+        if (place == RESP0 || place == RESP1) held[NUSIZ0 + place - RESP0] = -1;  // NUSIZ ends their wait
         if (place == GRP1) held[LATCHES0] = 1;
         if (place == GRP0 || place == ENABL) held[LATCHES1] = 1;
         if (place == HMCLR) for (int motion = HMP0; motion <= HMBL; ++motion) held[motion] = -1;

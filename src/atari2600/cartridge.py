@@ -68,8 +68,7 @@ def accesses(rom: bytes, first: int, last: int) -> int:
     """Return how often a program seems to access an address from `first` to `last` of 13 bits."""
     code = np.frombuffer(rom, np.uint8).astype(np.int32)
     address = (code[1:-1] | code[2:] << 8) & 0x1FFF
-    in_rom = code[2:] & 0x10 != 0
-    return int((np.isin(code[:-2], ABSOLUTE) & in_rom & (first <= address) & (address <= last)).sum())
+    return int((np.isin(code[:-2], ABSOLUTE) & (first <= address) & (address <= last)).sum())
 
 
 def all_slots(banks: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from atari2600 import tables
-from atari2600.cartridge import BANK_BYTES, load_rom, with_the_next_two
+from atari2600.cartridge import BANK_BYTES, FE, load_rom, with_the_next_two
 from atari2600.frame import play_frames
 from atari2600.machine import (
     BUS,
@@ -26,6 +26,7 @@ from atari2600.machine import (
 )
 from atari2600.rules import NO_RULES, SUM, Rules, table
 
+STATE = ("cpu", "riot", "tia", "game", "ram", "seen")  # the arrays of a state, without pictures
 LONG_AGO = -60_000  # color clocks, a frame
 FRAME_INSTRUCTIONS = 25_000  # more than any frame has: the limit for a program that never ends its frame
 
@@ -121,8 +122,9 @@ class Console:
         for chip in (self.cpu, self.riot, self.tia):
             chip[games] = 0
         bank = self._cartridge.bank * BANK_BYTES
-        start = self._cartridge.banks.reshape(-1)[bank + BANK_BYTES - 4 :][:2].tolist()
-        self.cpu[games, CPU.PC] = start[0] | start[1] << 8
+        vector = bank + (0x2FFC if self._cartridge.kind == FE else 0x0FFC)
+        low, high = self._cartridge.banks[vector : vector + 2].tolist()
+        self.cpu[games, CPU.PC] = low | high << 8
         self.cpu[games, CPU.SP] = 0xFF
         self.cpu[games, CPU.CARTRIDGE], self.cpu[games, CPU.BANK] = self._cartridge.kind, bank
         self.cpu[games, CPU.PLAYS] = 1
@@ -138,8 +140,7 @@ class Console:
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return copies of everything that determines how the games continue."""
-        names = ("cpu", "riot", "tia", "ram", "seen", "game", "pictures")
-        return {name: getattr(self, name).copy() for name in names}
+        return {name: getattr(self, name).copy() for name in (*STATE, "pictures")}
 
     def execute(self, instructions: int = FRAME_INSTRUCTIONS) -> None:
         """Play each game whose `CPU.PLAYS` is 1 to the end of its frame, for at most `instructions`.

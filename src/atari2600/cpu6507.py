@@ -95,8 +95,8 @@ DISPATCH
     + r"""
 #endif
 out:
-cpu[CPU_A] = a; cpu[CPU_X] = x; cpu[CPU_Y] = y; cpu[CPU_SP] = sp; cpu[CPU_PC] = pc; cpu[CPU_P] = STATUS;
-cpu[CPU_CYCLES] = t; cpu[CPU_BANK] = bank;
+cpu[CPU_A] = a; cpu[CPU_X] = x; cpu[CPU_Y] = y; cpu[CPU_SP] = sp; cpu[CPU_PC] = pc & 0xFFFF;
+cpu[CPU_P] = STATUS; cpu[CPU_CYCLES] = t; cpu[CPU_BANK] = bank;
 bus[BUS_LOGGED] = logged; bus[BUS_LEFT] = left + spare;
 return status;
 """

@@ -18,7 +18,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from atari2600.cartridge import BANK_BYTES, FE
-from atari2600.console import FRAME_INSTRUCTIONS, Console
+from atari2600.console import FRAME_INSTRUCTIONS, STATE, Console
 from atari2600.controllers import CYCLES, LEAST, MIDDLE, MOST, TURNS, Controllers, buttons, paddle_of, port
 from atari2600.draws import Draws
 from atari2600.frame import play_frames
@@ -38,7 +38,6 @@ from atari2600.rules import Rules
 from atari2600.screens import Screens
 from atari2600.starts import Start, gray_levels, timers
 
-STATE = ("cpu", "riot", "tia", "game", "ram", "seen")  # the arrays of a console's state, but its pictures
 PICTURE_WORDS = 2 * MOST_ROWS * ROW_WORDS
 LANES = 64  # threads that copy a starting game's pictures on a GPU
 # Games in a block of threads on a GPU. The threads of a warp, up to 32, wait for each other where their games
@@ -89,7 +88,7 @@ STAND_LIMITS: dict[int, tuple[int, int] | None] = {
 
 @wp.struct
 class Saved:
-    """States of consoles without their pictures, a row for each: arrays as in `Machine`; see `STATE`."""
+    """States of consoles without their pictures, a row for each: the arrays of `console.STATE`."""
 
     cpu: wp.array2d(dtype=wp.int32)
     riot: wp.array2d(dtype=wp.int32)

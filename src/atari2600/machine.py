@@ -150,18 +150,16 @@ class GAME(enum.IntEnum):
 
 # The first and the last value of those columns of a state that do not hold a byte, by the name of the array:
 # with other values, the kernel could leave its arrays or its loops. `None`: any value.
-MOST_CYCLES = 1 << 24
 LIMITS: dict[str, dict[int, tuple[int, int] | None]] = {
-    "cpu": {CPU.PC: (0, 0xFFFF), CPU.CYCLES: (0, MOST_CYCLES), CPU.BANK: (0, 1 << 21), CPU.FAULT: (0, 511)},
+    "cpu": {CPU.PC: (0, 0xFFFF), CPU.CYCLES: None, CPU.BANK: (0, 1 << 21), CPU.FAULT: (0, 511)},
     "riot": {RIOT.SHIFT: (0, 10), RIOT.SET_AT: None, RIOT.READ_AT: None},
     "tia": {
-        TIA.CLOCK: (0, 3 * MOST_CYCLES),
         TIA.PF: (0, 0xFFFFF),
         **dict.fromkeys(range(TIA.POS0, TIA.POSBL + 1), (0, 159)),
         TIA.COLLISIONS: (0, 0xFFFF),
         TIA.ROWS: (0, MOST_ROWS),
         TIA.BUFFER: (0, 1),
-        **dict.fromkeys((TIA.SYNC_UNTIL, TIA.UNUSED, TIA.COMB, TIA.DUMPED_AT, TIA.MOVED_AT), None),
+        **dict.fromkeys((TIA.CLOCK, TIA.SYNC_UNTIL, TIA.UNUSED, TIA.COMB, TIA.DUMPED_AT, TIA.MOVED_AT), None),
         **dict.fromkeys(range(TIA.PADDLE0, TIA.PADDLE3 + 1), None),
     },
     "game": dict.fromkeys(range(GAME.COUNT), None),

@@ -4,7 +4,7 @@ import warp as wp
 
 from atari2600 import tables
 from atari2600.machine import Line, Machine, Tia, entry
-from atari2600.positions import move, released, reset_object
+from atari2600.positions import released, reset_object
 from atari2600.tables import BL, BLANK, LINE, M0, M1, P0, P1, PF
 
 
@@ -40,9 +40,9 @@ def affected(m: wp.ref[Machine], t: wp.ref[Tia], register: int, value: int) -> i
         )
         which = wp.where((enabled ^ value) & 2, M0 << register - tables.ENAM0, 0)
     elif register == tables.NUSIZ0:
-        which = wp.where(t.nusiz0 != value, P0 | M0, 0)
+        which = wp.where(t.nusiz0 != value or t.skip0 != 0, P0 | M0, 0)
     elif register == tables.NUSIZ1:
-        which = wp.where(t.nusiz1 != value, P1 | M1, 0)
+        which = wp.where(t.nusiz1 != value or t.skip1 != 0, P1 | M1, 0)
     elif register == tables.CTRLPF:
         which = wp.where(t.ctrlpf != value or t.reflected != value, BL | PF, 0)
     elif register == tables.REFP0:
@@ -104,20 +104,20 @@ def store_motion(t: wp.ref[Tia], register: int, value: int) -> None:
 
 
 @wp.func
-def store_colour(t: wp.ref[Tia], register: int, colour: int) -> None:
+def store_color(t: wp.ref[Tia], register: int, color: int) -> None:
     """Write COLUP0 to COLUBK."""
     if register == tables.COLUP0:
-        t.colup0 = colour
+        t.colup0 = color
     elif register == tables.COLUP1:
-        t.colup1 = colour
+        t.colup1 = color
     elif register == tables.COLUPF:
-        t.colupf = colour
+        t.colupf = color
     else:
-        t.colubk = colour
+        t.colubk = color
 
 
 @wp.func
-def colour_of(t: wp.ref[Tia], register: int) -> int:
+def color_of(t: wp.ref[Tia], register: int) -> int:
     """Return the value of COLUP0, COLUP1, COLUPF or COLUBK."""
     return wp.where(
         register <= tables.COLUP1,
@@ -133,8 +133,10 @@ def store_other(t: wp.ref[Tia], line: wp.ref[Line], register: int, value: int) -
         t.vblank = value
     elif register == tables.NUSIZ0:
         t.nusiz0 = value
+        t.skip0 = 0
     elif register == tables.NUSIZ1:
         t.nusiz1 = value
+        t.skip1 = 0
     elif register == tables.REFP0:
         t.refp0 = value
     elif register == tables.REFP1:
@@ -150,19 +152,16 @@ def store_other(t: wp.ref[Tia], line: wp.ref[Line], register: int, value: int) -
 @wp.func
 def store(
     m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], register: int, value: int, clock: int
-) -> int:
-    """Write a register; return the objects that HMOVE moved as bits, or -1 for other registers."""
-    which = int(-1)
+) -> None:
+    """Write a register other than HMOVE."""
     if register >= tables.GRP0 and register <= tables.ENABL:
         store_object(t, register, value)
     elif register >= tables.PF0 and register <= tables.PF2:
         t.pf = field_with(m, t, register, value)
     elif register >= tables.COLUP0 and register <= tables.COLUBK:
-        store_colour(t, register, entry(m.palette, value))
+        store_color(t, register, entry(m.palette, value))
     elif register >= tables.HMP0 and register <= tables.HMBL:
         store_motion(t, register, value >> 4)
-    elif register == tables.HMOVE:
-        which = move(t, clock)
     elif register == tables.HMCLR:
         t.hmp0 = 0
         t.hmp1 = 0
@@ -178,7 +177,6 @@ def store(
         line.same = 0
     else:
         store_other(t, line, register, value)
-    return which
 
 
 @wp.func
@@ -186,7 +184,7 @@ def changes_look(m: wp.ref[Machine], t: wp.ref[Tia], line: wp.ref[Line], registe
     """Return whether the pixels before a write must be drawn first, although it changes no object."""
     changes = int(0)
     if register >= tables.COLUP0 and register <= tables.COLUBK:
-        changes = t.draws & wp.where(colour_of(t, register) != entry(m.palette, value), 1, 0)
+        changes = t.draws & wp.where(color_of(t, register) != entry(m.palette, value), 1, 0)
     elif register == tables.VBLANK:
         changes = (t.vblank ^ value) >> 1 & 1
     elif register == tables.CTRLPF:

@@ -154,7 +154,7 @@ class Screens:
         """Set up for pictures of `rows` rows and screens of `height` × `width` pixels.
 
         Of games that are 1 in `single`, int32 [E] on the console's device, the last frame alone is shown.
-        `bands` threads make a screen; 0: as many as the device is good for.
+        `bands` threads make a screen; 0: one on a CPU, `BANDS` on a GPU.
 
         Raises:
             ValueError: See `columns`.

@@ -135,7 +135,7 @@ def unpack(text: str) -> bytes:
 
 @cache
 def _table() -> dict[str, Any]:
-    return json.loads(TABLE.read_text()) if TABLE.exists() else {"gray": [], "games": {}}
+    return json.loads(TABLE.read_text())
 
 
 def gray_levels() -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ from atari2600 import tables
 from atari2600.machine import BUS, LOG_LENGTH, MOST_ROWS, ROW_WORDS, Line, Machine, Mask, Objects, Tia, entry
 from atari2600.masks import bar, merge, put_copies, put_playfield
 from atari2600.picture import blacken_comb, copy_row, draw_objects
-from atari2600.positions import take_effect
+from atari2600.positions import move, take_effect
 from atari2600.registers import affected, changes_look, store
 from atari2600.tables import BL, BLANK, LINE, M0, M1, P0, P1, PF
 
@@ -123,7 +123,7 @@ def begin_line(t: wp.ref[Tia], line: wp.ref[Line]) -> None:
 def advance(m: wp.ref[Machine], g: int, t: wp.ref[Tia], line: wp.ref[Line], clock: int) -> int:
     """Advance to a color clock of the frame, unless the TIA is already past it; return the pixel."""
     t.clock = wp.max(t.clock, clock)
-    while t.clock > line.start + LINE:
+    while t.clock - line.start > LINE:
         draw_row(m, g, t, line, 160)
         begin_line(t, line)
     return wp.max(t.clock - line.start - BLANK, 0)
@@ -142,9 +142,10 @@ def write_tia(
     if changes_look(m, t, line, register, value):
         draw_row(m, g, t, line, wp.min(pixel, 160))
         line.same = 0
-    moved_objects = store(m, t, line, register, value, clock)
     if register == tables.HMOVE:
-        which = moved_objects
+        which = move(t, clock)
+    else:
+        store(m, t, line, register, value, clock)
     if which:
         line.same = 0
         if pixel > 0 and line.visible:

@@ -16,7 +16,7 @@ pytest.importorskip("warp", reason="NVIDIA Warp is not installed")
 from atari2600 import opcodes
 from atari2600.cartridge import E0, F6, F8, FE, SUPERCHIP
 from atari2600.console import Console
-from atari2600.machine import CPU, TIA
+from atari2600.machine import CPU, LIMITS, TIA, check_columns
 
 FORMS = [
     (re.compile(r"^#(\S+)$"), "immediate"),
@@ -207,6 +207,15 @@ def test_loops_that_wait_end_in_the_same_cycle(loop: str, instructions: int) -> 
     assert registers(run(source, instructions)) == registers(console)
 
 
+@pytest.mark.parametrize("source", ["end: JMP end", "JMP $FFFF"])  # with a NOP there; 0 comes after it
+def test_a_program_that_hangs_has_a_state_that_can_be_restored(source: str) -> None:
+    console = run(source, memory={0x1FFF: 0xEA})
+    for _ in range(300):
+        console.execute()
+    for name, limits in LIMITS.items():
+        check_columns(getattr(console, name), limits)
+
+
 def cartridge(kind: int) -> bytes:
     """Return a random ROM with the number of each bank from $1300 on; in E0, in its first 256 bytes."""
     size = {F8: 2, F6: 4, E0: 2, FE: 2}[kind & 7]
@@ -238,6 +247,10 @@ def cartridge(kind: int) -> bytes:
 ])  # fmt: skip
 def test_accesses_switch_banks(kind: int, source: str, found: int) -> None:
     assert run(source, source.count("\n") + 1, rom=cartridge(kind)).cpu[0, CPU.A] == found
+
+
+def test_a_console_starts_in_the_first_bank() -> None:
+    assert Console(cartridge(FE), 1).cpu[0, CPU.PC] >> 8 == 0xF0
 
 
 @pytest.mark.parametrize("kind", [F8 | SUPERCHIP, F6 | SUPERCHIP])
@@ -345,6 +358,9 @@ RESET_AGAIN: dict[tuple[int, int], list[Spans]] = {  # by a motion before, and t
     # An HMOVE ends that wait, even if it moves nothing.
     ("STA WSYNC\nLDA #$FF\nSTA GRP0\nSTA RESP0\nSTA HMOVE\nSTA WSYNC\nLDA #0\nSTA GRP0\n",
      ALL, [[(8, 3, 34)]]),
+    # So does a write to NUSIZ in ALE, even of the same value.
+    (PLACED + "LDA #0\nSTA NUSIZ0\nSTA WSYNC\nLDX #$FF\nSTX GRP0\n" + place("RESP0", 20)
+     + "STA NUSIZ0\nSTA WSYNC\nSTA GRP0\n", ALL, [[(30, 8, 34)], [(9, 2, 34)]]),
     *((PLACED + f"LDA #{copies}\nSTA NUSIZ0\nSTA WSYNC\nLDA #$FF\nSTA GRP0\nSTA WSYNC\n",
        FIRST, [[(first, width, 34) for first, width in spans]]) for copies, spans in COPIES.items()),
     # What runs over the right edge comes in at the left.
