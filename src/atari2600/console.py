@@ -122,7 +122,7 @@ class Console:
         for chip in (self.cpu, self.riot, self.tia):
             chip[games] = 0
         bank = self._cartridge.bank * BANK_BYTES
-        vector = bank + (0x2FFC if self._cartridge.kind == FE else 0x0FFC)
+        vector = bank + (0x2FFC if self._cartridge.kind == FE else 0x0FFC)  # FE's first bank comes last
         low, high = self._cartridge.banks[vector : vector + 2].tolist()
         self.cpu[games, CPU.PC] = low | high << 8
         self.cpu[games, CPU.SP] = 0xFF
