@@ -85,6 +85,15 @@ def test_an_actor_without_the_rom_is_named(trained: tuple[Run, Config], tmp_path
         list(iter(pool.next, "never"))
 
 
+def test_a_lost_actor_is_named_with_its_machine(caplog: pytest.LogCaptureFixture) -> None:
+    pool = ActorPool(Config.from_flags({**CATCH, "network": "small"}), None)
+    slot = pool._slots[2]
+    slot.host, slot.process, slot.received = "GPU-Box", "77", 1
+    pool._give_up(slot, OSError("Lost Node"))
+    (line,) = caplog.messages
+    assert line == "Starting another actor, as actor 2 on GPU-Box (process 77) died (OSError: Lost Node)"
+
+
 @pytest.mark.nightly
 def test_nodes_die_and_training_goes_on() -> None:
     done = python("tests/soak/kill_nodes.py", "--kills", "2", "--seconds", "5", cwd=PROJECT)

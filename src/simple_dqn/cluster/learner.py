@@ -163,8 +163,8 @@ class ActorPool:
                     "same file on every machine of the cluster"
                 )
             return
-        for what, ours in machine_facts().items():
-            if what in ("Python", "project") and answer[what] != ours:
+        for what in ("Python", "project"):
+            if answer[what] != (ours := machine_facts()[what]):
                 raise UserError(
                     f"{answer['host']} has {what} {answer[what]} and this machine {ours}: install the same "
                     "version of Python and of this project on every machine of the cluster"
@@ -185,7 +185,7 @@ class ActorPool:
             slot.not_before = time.monotonic() + RESTART_SECONDS
         if not self._received_any and (isinstance(cause, UserError) or slot.failures >= ATTEMPTS):
             raise UserError(f"{name} cannot play: {reason}")
-        logger.warning("%s died (%s): starting another", name.capitalize(), reason)
+        logger.warning("Starting another actor, as %s died (%s)", name, reason)
         slot.clear()
 
 
