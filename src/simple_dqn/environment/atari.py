@@ -9,8 +9,8 @@ import difflib
 import functools
 import hashlib
 import logging
-import os
 import re
+import tempfile
 import wave
 from pathlib import Path
 
@@ -160,13 +160,9 @@ class AtariGame(Game):
             require_display("leave out --display_screen")
             self._ale.setBool("display_screen", True)
         if folder := config.record_screen_path:
-            try:
+            with reporting_failure(f"screens to {folder}", "give another folder"):
                 Path(folder).mkdir(parents=True, exist_ok=True)
-                problem = "" if os.access(folder, os.W_OK) else "it is not writable"
-            except OSError as error:
-                problem = str(error.strerror)
-            if problem:
-                raise UserError(f"--record_screen_path {folder} cannot be used: {problem}; choose another")
+                tempfile.TemporaryFile(dir=folder).close()  # ALE itself would write nothing, silently
             self._ale.setString("record_screen_dir", folder)
         if not (name := config.record_sound_filename):
             return None
