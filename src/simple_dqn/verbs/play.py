@@ -41,9 +41,9 @@ LABEL = re.compile(r"[\w+=@,~-][\w+=@,~. -]{0,99}")
 LABEL_RULE = "use up to 100 letters, digits, spaces and _ - + = @ , ~ . (no space or dot first)"
 # A verb that only plays does not learn, whatever the snapshot's settings say.
 PLAYS_ONLY: dict[str, Any] = {
-    "schedule": "serial", "synchronize": None, "cluster": "none", "actors": 1, "play_games": 0,
-    "random_seed": None, "replay_size": MemoryConfig().replay_size, "sampler": "uniform",
-    "target_rule": "max", "train_steps": 0, "tensorboard": False,
+    "schedule": "serial", "synchronize": None, "play_games": 0, "random_seed": None,
+    "replay_size": MemoryConfig().replay_size, "sampler": "uniform", "target_rule": "max", "train_steps": 0,
+    "tensorboard": False,
 }  # fmt: skip
 # More threads do not speed up the prediction for one state.
 ONE_GAME = {**PLAYS_ONLY, "workers": 1, "processes": 0, "threads": 1, "emulator": "ale"}
@@ -115,9 +115,8 @@ def portable(snapshot: dict[str, Any]) -> dict[str, Any]:
 
 
 def workers_for(games: int, snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags of a test: as many workers as in training, but not more than `games`; 0: no limit."""
-    workers = min(snapshot.get("workers", 1), games or math.inf)
-    return {"workers": workers, "processes": min(snapshot.get("processes", 0), workers)}
+    """Return the flag of a test: as many workers as in training, but not more than `games`; 0: no limit."""
+    return {"workers": min(snapshot.get("workers", 1), games or math.inf)}
 
 
 def check_weights(config: Config) -> Snapshot | None:
