@@ -201,8 +201,8 @@ def test_the_same_run_in_other_forms(tmp_path: Path, text: str, how: dict[str, A
 
 @pytest.mark.parametrize(("text", "complaint"), [
     *((text, "--skiprows 0") for text in ("", "\n\n", BODY, TEXT.replace(",", ";"))),
-    (TEXT.split("\n")[0] + "\n", "nothing to draw"),
-    ("\n".join(TEXT.split("\n")[:2]) + "\n", "nothing to draw"),
+    (TEXT.split("\n")[0] + "\n", "no row of training or of a test yet"),
+    ("\n".join(TEXT.split("\n")[:2]) + "\n", "no row of training or of a test yet"),
     (TEXT.replace("-17.5", "many"), "'average_reward' in row 6 of its data is 'many': give one"),
     (TEXT.replace("-17.5", "x" * 100_000), "'x{60}'[.]{3}: give one"),
     (TEXT.replace(",20000,24,-20.25", ""), "row 2 of its data has 13 columns instead of 16"),

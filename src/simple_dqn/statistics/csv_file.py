@@ -50,12 +50,11 @@ class CsvWriter(Writer):
         """Open the file, or raise UserError: it cannot be written, is locked, or is not such a CSV."""
         header, path = _line(self._columns), self._path
         with self._writing():
-            files.check_target(path, "--csv_file")
+            files.check_target(path, "--csv_file", (b"epoch,phase,",), "it is not a CSV of statistics")
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = io.FileIO(path, "a")
             if not files.lock(self._file, path):
                 raise UserError(f"{path} is being written by another run: wait, or give another --csv_file")
-            files.check_target(path, "--csv_file", (b"epoch,phase,",), "it is not a CSV of statistics")
             lines, kept = _lines_to(path, self._resumed)
             kept = kept if kept[:1] == [header] else []
             replaced = int((self._resumed or "").endswith("\n"))  # the row of a stopped phase
@@ -171,5 +170,5 @@ def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str
     except (csv.Error, ValueError) as error:
         raise UserError(f"{path} is not a CSV of statistics: {error}: give one of train.sh's") from error
     if not {"train", "test"} & set(phases):
-        raise UserError(f"{path} has no row of training or a test: wait for one, nothing to draw yet")
+        raise UserError(f"{path} has no row of training or of a test yet: wait for one")
     return RunData(name, np.array(phases), {field: np.array(values) for field, values in columns.items()})
