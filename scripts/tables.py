@@ -51,7 +51,7 @@ def read(path: Path) -> Data:
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from error
     notes = {line[1:].partition(":")[0].strip() for line in lines if line.startswith("#")}
-    header, *rows = csv.reader(line for line in lines if line and not line.startswith("#"))
+    header, *rows = [*csv.reader(line for line in lines if line and not line.startswith("#"))] or [[]]
     if len(set(header)) < len(header):
         raise TableError(f"{path}: two columns have the same name: {header}")
     for row in rows:

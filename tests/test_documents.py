@@ -318,6 +318,7 @@ def test_a_stale_document_is_found_and_updated(data: Path, monkeypatch: Patch, c
     (SPEED.replace("# machine", "# mach"), "speed -->\n<!-- end -->\n", "does not say its machine"),
     (SPEED + "one\n", "speed -->\n<!-- end -->\n", "a row has 1 cells and the header 4"),
     (ABOUT + "a,a\n1,2\n", "speed -->\n<!-- end -->\n", "two columns have the same name"),
+    ("", "speed -->\n<!-- end -->\n", "does not say its command"),
 ])  # fmt: skip
 def test_a_wrong_marker_or_csv_is_told(data: Path, csv: str, text: str, words: str) -> None:
     (data / "speed.csv").write_text(csv)
