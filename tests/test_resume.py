@@ -435,7 +435,7 @@ def test_each_run_of_a_name_keeps_the_files_of_those_before(finished: Path, told
     # A snapshot that is put back in its place leads to its checkpoint.
     (finished / "snapshots" / "catch_before_2_1.pkl").rename(finished / "snapshots" / "catch_1.pkl")
     said = told("resume", "snapshots/catch_1.pkl", "--epochs", "2")
-    assert f"One is there: {PROJECT}/resume.sh snapshots/catch_before_2_checkpoint continues" in said
+    assert f"{PROJECT}/resume.sh snapshots/catch_before_2_checkpoint continues from one that does" in said
 
 
 def test_the_settings_of_an_earlier_run_have_the_number_of_its_csv(finished: Path) -> None:

@@ -128,7 +128,7 @@ def _resume_run(
     # A share is of the run as it began; the checkpoint has the number.
     kept = [name for name, value in {**of_preset, **given}.items() if isinstance(value, Share)]
     if shares := [f"--{name} {given[name]}" for name in kept if name in given]:
-        logger.info("%s is a share of the run as it began, whose number is kept", " and ".join(shares))
+        logger.info("In place of %s the run keeps the numbers that it began with", " and ".join(shares))
     asked = merged({name: values[name] for name in of_preset}, given)
     asked = {name: value for name, value in asked.items() if name not in kept}
     asked.pop("load_weights", None)  # the weights that the run began with, which it has changed
@@ -330,7 +330,7 @@ def _refill(path: Path, snapshot: Snapshot, prefix: Path, given: dict[str, Any])
         logger.warning("%s has no checkpoint that follows %s: %s", checkpoint_folder(prefix), path, lost)
         for folder in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}_before*_checkpoint")):
             if any(CheckpointFolder(folder).usable(lambda saved: follows(snapshot, saved))):
-                logger.warning("One is there: %s continues from it", command("resume", folder))
+                logger.warning("%s continues from one that does", command("resume", folder))
         play.load_weights(path, run.agent.player.environment, run.agent.network, snapshot)
         run.agent.count_from(snapshot.total_train_steps)
         run.begin(refill=True)
