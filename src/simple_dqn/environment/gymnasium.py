@@ -276,10 +276,10 @@ def vector_shape(config: EnvironmentConfig, observation: str) -> tuple[int, ...]
         space = call_foreign(f"{spec.id}: observation_space", lambda: env.observation_space)
     finally:
         call_foreign(f"{spec.id}: close()", env.close)
-    shape, name = shape_of_numbers(space), spec.id
+    shape = shape_of_numbers(space)
     if observation == "auto" and isinstance(space, Dict | Tuple):
         remedy = "choose another, or give --observation pixels, and the screens are what render() draws"
-        raise UserError(f"{name} observes several things, {in_short(space)}: {remedy}")
+        raise UserError(f"{spec.id} observes several things, {in_short(space)}: {remedy}")
     small = shape is not None and (
         len(shape) == 1 or (len(space.shape) == 3 and max(shape[1:]) <= SMALL and space.dtype.kind in "bf")
     )

@@ -100,7 +100,7 @@ def set_aside(prefix: Path, epoch: int) -> None:
     """
     folder, best = checkpoint_folder(prefix), best_snapshot(prefix)
     snapshots = [*snapshots_after(prefix, epoch), *([best] if kind_of(best) else [])]
-    checkpoints = [path for path in folder.glob("*") if path.name != LOCK and any(folder.glob("run_*.npz"))]
+    checkpoints = [path for path in folder.glob("*") if path.name != LOCK] if numbered(folder) else []
     if not snapshots and not checkpoints:
         return
     names = (f"{prefix.name}_before" + (f"_{number}" if number > 1 else "") for number in itertools.count(1))

@@ -81,8 +81,9 @@ def _planned(given: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str
     Raises:
         UserError: A run would be refused, or the runs cannot be compared.
     """
-    settings = {name: _shared(one) for name, one in given.get("compare", [("", {})])}
-    if len(settings) < len(given.get("compare", [()])):
+    compared = given.get("compare", [("", {})])
+    settings = {name: _shared(one) for name, one in compared}
+    if len(settings) < len(compared):
         raise UserError("two settings of --compare have the same name: give each its own")
     if "config" in given and any("preset" in own for own in settings.values()):
         raise UserError("--config replaces settings of the presets in --compare: compare settings as flags")
@@ -165,7 +166,7 @@ def _forecast(runs: Sequence[SweepRun], config: Config, slots: int, work: Work) 
     """Return in a line how long the `runs` will take, by the speed of a short training of the first."""
     run, agent, slots = config.run, config.agent, min(slots, len(runs))
     steps = run.epochs * (run.train_steps + run.test_steps)
-    words = f"{len(runs)} runs of {steps:,} steps, {slots} at a time"
+    runs_of_steps = f"{len(runs)} runs of {steps:,} steps, {slots} at a time"
     rollout = config.memory.rollout_steps * config.environment.workers
     unit = {"rollouts": rollout, "concurrent": agent.target_steps}.get(agent.schedule, 1)
     arguments = runs[0].job[0][:-2]  # without the flags of its files
@@ -176,10 +177,10 @@ def _forecast(runs: Sequence[SweepRun], config: Config, slots: int, work: Work) 
             f"--random_steps={min(SHORT, run.random_steps)}", "--keep=2", "--track=none",
         )  # fmt: skip
         if reason := work(((*arguments, *short), f"{folder}/log"), Event()):
-            return f"{words}; the time is unknown: {reason}"
+            return f"{runs_of_steps}; the time is unknown: {reason}"
         speed = read_run(Path(folder) / "speed.csv", "").line("train", "steps_per_second")[1][-1]
     hours = steps * len(runs) / slots / speed / 3600
-    return f"{words} and about {speed:,.0f} steps per second each: about {hours:,.1f} hours"
+    return f"{runs_of_steps} and about {speed:,.0f} steps per second each: about {hours:,.1f} hours"
 
 
 def setting(word: str) -> tuple[str, dict[str, Any]]:
