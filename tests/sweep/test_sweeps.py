@@ -100,6 +100,15 @@ def test_flags_and_files_reach_the_runs(begun: list[list[SweepRun]], told: Told,
         assert sweep._shared({"load_weights": word}) == {"load_weights": shared}
 
 
+def test_a_sweep_is_named_after_a_game_without_its_module(
+    begun: list[list[SweepRun]], told: Told, home: Path
+) -> None:
+    told("sweep", "gymnasium:CartPole-v1")
+    ((run,),) = begun
+    assert run.csv == home / "results" / "sweep" / "CartPole-v1" / "CartPole-v1_seed1.csv"
+    assert run.job[0][:3] == ("train", "gymnasium:CartPole-v1", "--import=gymnasium")
+
+
 def test_a_suite_says_how_long_it_takes(begun: list[list[SweepRun]], told: Told, monkeypatch: Patch) -> None:
     monkeypatch.setattr(pool, "core_numbers", lambda: set(os.sched_getaffinity(0)))
     small = "--screen_width 36 --screen_height 36 --network small --random_steps 40 --workers 2 --epochs 7000"

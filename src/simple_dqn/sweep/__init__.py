@@ -118,7 +118,7 @@ def main(arguments: Sequence[str], program: str) -> None:
         print("\n---\n".join(map(command_line.listing, shown, presets)))
         return
     start_log(configs[0].run.log_level)
-    name = given.get("name") or "_".join(Path(word).stem for word in given["games"])
+    name = given.get("name") or "_".join(Path(word.rpartition(":")[2]).stem for word in given["games"])
     if not LABEL.fullmatch(name):
         raise UserError(f"--name {name!r} cannot be a folder's name: {LABEL_RULE}")
     results, snapshots = (home().absolute() / folder / "sweep" / name for folder in ("results", "snapshots"))
