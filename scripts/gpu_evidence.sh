@@ -75,8 +75,8 @@ pack() {
     for name in "${packages[@]}"; do
         pinned+=("$(grep -i "^$name==" requirements.txt)")
     done
-    for name in 2_34 2_28 2_27 2_17 2014 1; do
-        platforms+=(--platform "manylinux${name/#2_/_2_}_x86_64")
+    for name in _2_34 _2_28 _2_27 _2_17 2014 1; do
+        platforms+=(--platform "manylinux${name}_x86_64")
     done
     mkdir -p "$wheels" "$parts"
     "$python" -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
