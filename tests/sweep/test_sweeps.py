@@ -126,7 +126,7 @@ def test_a_suite_says_how_long_it_takes(begun: list[list[SweepRun]], told: Told,
     for run in begun[0][:14]:
         Path(run.job[1]).write_bytes(ENDED_WELL)
     said = told("sweep", "--suite", "atari5", "--seeds", "3", *flags).splitlines()
-    assert [line for line in said if line.startswith("1 runs of")]
+    assert [line for line in said if line.startswith("1 run of")]
 
 
 @pytest.mark.usefixtures("begun")
@@ -443,7 +443,7 @@ def test_csvs_are_compared(two: list[SweepRun], tmp_path: Path, capsys: Capsys, 
     for reward, code in (("", 2), ("5", 0)):
         (tmp_path / "odd.csv").write_text(f"epoch,phase,average_reward\n4e18,train,{reward}\n")
         said = told("sweep", "compare", f"odd={tmp_path / 'odd.csv'}", code=code)
-        assert ("No run can be compared; Left out: 1 runs" in said) == bool(code)
+        assert ("No run can be compared; Left out (1): runs" in said) == bool(code)
 
 
 def test_the_figure_has_the_curves_of_each_game_and_the_measures(two: list[SweepRun], make_run: Make) -> None:

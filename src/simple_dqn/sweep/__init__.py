@@ -166,7 +166,7 @@ def _forecast(runs: Sequence[SweepRun], config: Config, slots: int, work: Work) 
     """Return in a line how long the `runs` will take, by the speed of a short training of the first."""
     run, agent, slots = config.run, config.agent, min(slots, len(runs))
     steps = run.epochs * (run.train_steps + run.test_steps)
-    runs_of_steps = f"{len(runs)} runs of {steps:,} steps, {slots} at a time"
+    runs_of_steps = f"{len(runs)} run{'s' * (len(runs) > 1)} of {steps:,} steps, {slots} at a time"
     rollout = config.memory.rollout_steps * config.environment.workers
     unit = {"rollouts": rollout, "concurrent": agent.target_steps}.get(agent.schedule, 1)
     arguments = runs[0].job[0][:-2]  # without the flags of its files

@@ -114,7 +114,9 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the report that a user reads."""
-        lines = [f"{len(self.members)} runs of {', '.join(self.games)}: mean of {self.span}, in {self.unit}"]
+        count = len(self.members)
+        of_games = f"{count} run{'s' * (count > 1)} of {', '.join(self.games)}"
+        lines = [f"{of_games}: mean of {self.span}, in {self.unit}"]
         lines += [f"  {setting or 'all runs'}: {name} {value}" for setting, name, value in self.estimates]
         lines += [
             f"  {setting or 'all runs'}: median of 57 games about {median:.1f}, estimated from Atari-5"
@@ -122,8 +124,8 @@ class Comparison:
         ]
         if self.left_out:
             lines.append(
-                f"Left out: {self.left_out} runs that failed, have no finished {self.phase} game or no human "
-                "score, or are of a game that not every setting has"
+                f"Left out ({self.left_out}): runs that failed, or have no finished {self.phase} game or no "
+                "human score, or are of a game that not every setting has"
             )
         return "\n".join(map(printable, lines if self.members else ["No run can be compared", *lines[1:]]))
 
