@@ -372,7 +372,7 @@ class TrainedAgent:
         number = read_settings({"play_games": games}, NAMES)["play_games"]
         if number < 1:
             raise UserError(f"games: {games} have no score: give at least 1")
-        fixed = play.PLAYS_ONLY | play.workers_for(number, self._snapshot.flags)
+        fixed = play.PLAYS_ONLY | {"workers": min(self._snapshot.flags.get("workers", 1), number)}
         config = self._config(fixed, seed, epsilon, play_games=number)
         with make_environment(config, training=False) as environment:
             player = make_player(config, environment, self._network)

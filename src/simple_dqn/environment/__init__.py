@@ -73,11 +73,7 @@ def own_code_of(config: EnvironmentConfig) -> OwnCode | None:
 
 
 def as_played(config: EnvironmentConfig) -> EnvironmentConfig:
-    """Return `config` with an emulator in place of `auto`, and without no-ops outside of Atari games.
-
-    Raises:
-        UserError: There is no such game, or it is no Atari game and a setting is for those alone.
-    """
+    """Return `config` with its emulator chosen, and no-ops only in Atari games, or raise UserError."""
     if config.emulator == "auto":
         ale = config.environment == "ale"
         config = replace(config, emulator=_module("warp").emulator_for(config) if ale else "ale")

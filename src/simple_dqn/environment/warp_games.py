@@ -136,8 +136,7 @@ class DeviceGames(Environment):
         (rom, self.name, self.rom_md5), self.games = locate(config.game), len(streams)
         self.screen_shape = (config.screen_height, config.screen_width)
         start = starts.find(self.name)
-        full = LEGAL.get(self.name, range(18))
-        codes = tuple(start.actions if config.minimal_action_set else full)
+        codes = tuple(start.actions if config.minimal_action_set else LEGAL.get(self.name, range(18)))
         self.action_names, self.actions = tuple(Action(code).name for code in codes), len(codes)
         settings = Settings(
             actions=codes,

@@ -114,9 +114,8 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the report that a user reads."""
-        count = len(self.members)
-        of_games = f"{count} run{'s' * (count > 1)} of {', '.join(self.games)}"
-        lines = [f"{of_games}: mean of {self.span}, in {self.unit}"]
+        count, games = len(self.members), ", ".join(self.games)
+        lines = [f"{count} run{'s' * (count > 1)} of {games}: mean of {self.span}, in {self.unit}"]
         lines += [f"  {setting or 'all runs'}: {name} {value}" for setting, name, value in self.estimates]
         lines += [
             f"  {setting or 'all runs'}: median of 57 games about {median:.1f}, estimated from Atari-5"
