@@ -112,11 +112,10 @@ class DetachedNorm(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return the normalized `values` [B, K, ...]."""
-        variance, mean = torch.var_mean(values.detach().flatten(1), 1, correction=0)
-        steady = (-1,) + (1,) * (values.dim() - 1)
-        of_filters = (1, -1) + (1,) * (values.dim() - 2)
-        deviation = (variance + self._norm.eps).sqrt()
-        normal = (values - mean.view(steady)) / deviation.view(steady)
+        units = tuple(range(1, values.dim()))
+        variance, mean = torch.var_mean(values.detach(), units, correction=0, keepdim=True)
+        normal = (values - mean) / (variance + self._norm.eps).sqrt()
+        of_filters = (-1,) + (1,) * (values.dim() - 2)
         return normal * self._norm.weight.view(of_filters) + self._norm.bias.view(of_filters)
 
 
