@@ -382,6 +382,7 @@ random_start_frames=9 => --random_starts 30 | --random_start_frames 9 | --random
 min_reward=2 => --min_reward 2 | --max_reward 1
 exploration_rate_end=0.5 exploration_rate_start=0.2 => 0.5 | 0.2
 learning_rate=1e-5 learning_rate_end=2e-5 learning_rate_decay_updates=9 => 1e-05 | 2e-05 | updates 0
+batch_norm=true batch_size=1 => --normalization batch cannot | --batch_size 1: raise it
 batch_norm=true layer_norm=true => --normalization | exclude each other
 double=true munchausen=true => --target_rule | exclude each other
 double=true target_steps=0 => --target_rule double | --target_steps | needs a target network

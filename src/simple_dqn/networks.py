@@ -294,11 +294,9 @@ def build(
     snapshot replace them.
 
     Raises:
-        UserError: The screens are too small, the layers cannot take the observations or would be too large,
-            or batch normalization is used with batches of one.
+        UserError: The screens are too small, or the layers cannot take the observations or would be too
+            large.
     """
-    if config.normalization == "batch" and config.batch_size < 2:
-        raise UserError("--normalization batch cannot normalize over one transition: raise --batch_size")
     head = VALUE_HEADS[config.distributional](config)
     hidden = _convolutional(spec, config, history_length * math.prod(screen_shape[:-2]))
     if len(screen_shape) == 3:

@@ -128,6 +128,8 @@ def _requirements(f: SimpleNamespace) -> Iterator[tuple[object, str]]:
          f"--chunk_steps= cannot hold a transition of {shortest} screens: give at least {shortest}"),
         (actors and f.replay_size < chunks,
          f"--replay_size= has no room for two trajectories of --chunk_steps=: give at least {chunks}"),
+        (f.normalization == "batch" and f.batch_size == 1,
+         "--normalization= cannot normalize over --batch_size=: raise it"),
         (f.min_reward > f.max_reward, "--min_reward= is above --max_reward=: swap them"),
         (f.n_step > 1 and not f.min_reward <= 0 <= f.max_reward,
          "--n_step= adds rewards of 0, outside --min_reward= and --max_reward=: give limits with 0 between"),

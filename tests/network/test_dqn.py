@@ -72,8 +72,6 @@ def test_batch_norm_uses_the_batch_in_training_and_running_means_in_prediction()
     np.testing.assert_array_equal(network.get_state()["target"][mean], before[mean])
     network.update_target_network()
     np.testing.assert_array_equal(network.get_state()["target"][mean], network.get_weights()[mean])
-    with pytest.raises(UserError, match="--batch_size"):
-        make_network(batch_norm=True, batch_size=1)
 
 
 def test_a_missing_target_network_or_mean_begins_with_the_weights() -> None:
