@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 UPDATES_PER_REPORT = 50  # reading a loss from a GPU waits for it, so losses are read this many at a time
 
 
-class DivergedError(UserError):
-    """A loss or a weight is NaN or infinite."""
-
-
 class Player:
     """Plays the E games of an `environment` side by side, by an ε-greedy policy.
 
@@ -63,21 +59,18 @@ class Player:
         """Return the Q-values of the current states, float32 [E, A], for `choose`."""
         return self._predict(self.states)
 
-    def choose(
-        self, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None,
-        states: States | None = None,
-    ) -> Actions:  # fmt: skip
-        """Return a random action with probability ε, otherwise argmax_a Q(s, a), for each state: int64 [B].
+    def choose(self, exploration_rate: float | ExplorationRates, qvalues: QValues | None = None) -> Actions:
+        """Return a random action with probability ε, otherwise argmax_a Q(s, a), for each state s: int64 [B].
 
-        Mnih et al. (2015), Algorithm 1. ε is one number or float64 [B]. By default the `qvalues` Q, float32
-        [B, A], are predicted, and the `states` uint8 [B, S, H, W] are the current ones of the games.
+        Mnih et al. (2015), Algorithm 1. ε is one number or float64 [B]. `qvalues` are the Q-values of the
+        states, float32 [B, A]; None: those of the current states of the games, predicted if they are needed.
         """
-        states = self.states if states is None else states
-        explore = self._rng.random(len(states)) < exploration_rate
-        actions = self._rng.integers(self.environment.actions, size=len(states))
+        count = self.environment.games if qvalues is None else len(qvalues)
+        explore = self._rng.random(count) < exploration_rate
+        actions = self._rng.integers(self.environment.actions, size=count)
         if explore.all():
             return actions
-        qvalues = self._predict(states) if qvalues is None else qvalues
+        qvalues = self.predict() if qvalues is None else qvalues
         return np.where(explore, actions, qvalues.argmax(axis=1))
 
     def execute(self, actions: Actions) -> Step:
@@ -199,12 +192,13 @@ class Agent:
             self.report_losses()
 
     def report_losses(self) -> None:
-        """Report the losses of the latest updates, or raise DivergedError if one is NaN or infinite."""
+        """Report the losses of the latest updates, or raise UserError if one is NaN or infinite."""
         outcomes = self.network.take_outcomes()
         for update, outcome in enumerate(outcomes, self.network.updates - len(outcomes) + 1):
             if not math.isfinite(loss := outcome.loss):
                 step = self.total_train_steps
-                raise DivergedError(f"the loss of update {update} is {loss} (seen at training step {step})")
+                found = f"the loss of update {update} is {loss} (seen at training step {step})"
+                raise UserError(f"{found}: lower --learning_rate")
             self._statistics.on_train(loss)
         if self.memory.uses_errors:
             self._unreported += outcomes
@@ -221,11 +215,12 @@ class Agent:
             self.memory.update_priorities(numbers, errors)
 
     def check(self) -> None:
-        """Report the losses so far, and raise DivergedError if a loss or a weight is NaN or infinite."""
+        """Report the losses so far, or raise UserError if a loss or a weight is NaN or infinite."""
         self.report_losses()
         for name, values in self.network.get_weights().items():
             if not np.isfinite(values).all():
-                raise DivergedError(f"after update {self.network.updates} {name} holds NaN or infinity")
+                found = f"after update {self.network.updates} {name} holds NaN or infinity"
+                raise UserError(f"{found}: lower --learning_rate")
 
     def get_state(self, games: bool = True) -> CheckpointState:
         """Return the state for a checkpoint, without the experience in the replay memory."""

@@ -353,7 +353,7 @@ class TrainedAgent:
         `states` are as for `q_values`; an action is an index into `action_names`.
         """
         rate = read_settings({"exploration_rate_test": epsilon}, NAMES)["exploration_rate_test"]
-        return self._player.choose(rate, states=self._checked(states))
+        return self._player.choose(rate, self.q_values(states))
 
     def saliency(self, states: States) -> NDArray[np.float32]:
         """Return which pixels raised the highest Q-value of each state, by guided backpropagation.

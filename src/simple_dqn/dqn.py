@@ -38,7 +38,7 @@ class Transitions(NamedTuple):
     prestates: Tensor  # s, floats [B, S, H, W], as `Device.floats` returns them
     actions: Tensor  # a, int64 [B, 1]
     rewards: Tensor  # r, floats [B, 1, 1]: the discounted sum of the clipped rewards of n steps
-    poststates: Tensor  # s', the same
+    poststates: Tensor  # s', like the prestates
     discounts: Tensor  # γ (1 - terminal), or γ^m (1 - terminal) after m steps, floats [B, 1, 1]
 
 
@@ -183,7 +183,8 @@ class DeepQNetwork:
         """
         self._config, self._rule = network, TARGET_RULES[network.target_rule]
         self._screen_shape, self._actions = screen_shape, actions
-        self.updates, self.device = 0, (device := choose_device(backend))  # updates so far; where it computes
+        self.device = device = choose_device(backend)  # on which it computes
+        self.updates = 0  # so far
         self.threads = use_threads(backend.threads, device, spare_cores)  # of the CPU
         draw = rng if initialize else None
         self._online = build(spec, actions, history_length, screen_shape, network, draw, device.wide)

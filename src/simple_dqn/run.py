@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simple_dqn import random_streams
-from simple_dqn.agent import Agent, DivergedError, Player
+from simple_dqn.agent import Agent, Player
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.environment import make
 from simple_dqn.environment.interface import Environment, Watcher
@@ -195,8 +195,8 @@ class Run:
         """Run the phases up to the last epoch or an interrupt.
 
         Raises:
-            DivergedError: A loss or a weight is not finite; no file has such values.
-            UserError: A file could not be written, or an environment failed.
+            UserError: A loss or a weight is not finite, a file could not be written, or an environment
+                failed. No file has values that are not finite.
         """
         if not self.phase.length(self.config) and self.phase.epoch <= self.config.epochs:
             self.phase = self.phase.next(self.config)
@@ -207,9 +207,8 @@ class Run:
                         break
                 self._end_loop()
         except UserError as error:
-            remedy = ": lower --learning_rate" if isinstance(error, DivergedError) else ""
             resume_hint = self._saver.resume_hint() if self._saver else ""
-            raise type(error)(f"{error}{remedy}{resume_hint}") from error
+            raise type(error)(f"{error}{resume_hint}") from error
         if self._saver:
             self._saver.require_snapshots()
 
@@ -468,12 +467,10 @@ def make_run(
     device, test_environment = device_of_games(config), None
     with ExitStack() as opened:  # closed again if another part fails
         if config.run.test_steps or config.cluster.on:
-            test_environment = make_environment(unseen, training=False, device=device)
-            opened.callback(test_environment.close)
+            test_environment = opened.enter_context(make_environment(unseen, training=False, device=device))
         environment = test_environment if config.cluster.on else None
         if not environment:
-            environment = make_environment(config, training=True, device=device)
-            opened.callback(environment.close)
+            environment = opened.enter_context(make_environment(config, training=True, device=device))
         network = make_network(config, environment)
         # Float sums depend on the number of threads, too: a run that is resumed goes on with the same.
         # Paths are absolute: a callback may change the current folder, and a resume may start in another.

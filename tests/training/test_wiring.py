@@ -11,11 +11,11 @@ import pytest
 
 import simple_dqn
 from simple_dqn import main
-from simple_dqn.agent import DivergedError, Player
+from simple_dqn.agent import Player
 from simple_dqn.config import Config, RunConfig
 from simple_dqn.dqn import DeepQNetwork
 from simple_dqn.environment.gymnasium import GymnasiumEnv
-from simple_dqn.errors import Interrupt
+from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.run import Phase, Run, make_run
 from simple_dqn.snapshot import Snapshot
 from simple_dqn.types import Minibatch
@@ -65,7 +65,7 @@ def test_minibatches_targets_and_noise_are_as_set(monkeypatch: Patch) -> None:
         weights = agent.network.get_weights()
         next(iter(weights.values())).fill(np.inf)
         agent.network.set_weights(weights)
-        with pytest.raises(DivergedError):
+        with pytest.raises(UserError, match=r"holds NaN or infinity: lower --learning_rate$"):
             agent.check()
 
 
