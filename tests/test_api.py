@@ -324,6 +324,9 @@ def test_an_agent_values_states_acts_and_plays(snapshot: Path) -> None:
         assert [step.done for step in steps] == [False] * 6 + [True]
         assert steps[-1].reward in (-1, 1)
         assert all(step.screen.shape == shape and step.action == step.q_values.argmax() for step in steps)
+    several = simple_dqn.load(snapshot, backend="cpu", workers=3)  # for `evaluate`: `play` plays one game
+    one, same = ([step.action for step in each.play(epsilon=1)] for each in (agent, several))
+    assert one == same
 
 
 def test_agents_can_be_copied_and_pickled(snapshot: Path, home: Path) -> None:

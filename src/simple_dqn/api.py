@@ -389,7 +389,7 @@ class TrainedAgent:
         for `evaluate`.
         """
         fixed = play.ONE_GAME | ({} if game is None else {"game": _word("game", game)})
-        config = self._config(fixed, seed, epsilon)
+        config = self._config(fixed, seed, epsilon, workers=1, processes=0)
         seen: deque[Frame] = deque(maxlen=1)
         with make_environment(config, training=False, watcher=seen.append if frames else None) as environment:
             check_fits(self._path, self._snapshot, environment.name, environment.actions)
