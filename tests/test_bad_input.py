@@ -189,6 +189,7 @@ train pong --import exits.py => exits.py, line 2 | SystemExit
 train pong --import lacks.py => lacks.py | no_such_module
 train pong --import refuses.py => 5 is not a network
 train pong --target_rule mine => --target_rule mine is not registered | --import FILE.py
+train pong --csv_file x.csv --track mine => --track mine is not registered | --import FILE.py
 plot x.csv --import raises.py => --import
 play roms/pong.rom => not a terminal
 play roms/pong.rom --display window => there is no display

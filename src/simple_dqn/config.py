@@ -41,14 +41,13 @@ class Share(float):
         return f"{float(self):g}%"
 
 
-# The choices that `simple_dqn.api` adds to.
+# The choices to which `simple_dqn.api` adds.
 REGISTERED: dict[str, list[str]] = {
     "network": ["nature", "neon", "small", "impala", "mlp", "minatar", "auto"],
     "sampler": ["uniform", "prioritized"],
     "target_rule": ["max", "double", "munchausen"],
     "track": ["none", "wandb", "trackio"],
 }
-EXTENSIBLE = ("network", "sampler", "target_rule")  # a snapshot's may not be registered here; see `rules`
 AUTO = ("network", "observation")  # `auto` keeps the value of the layer below
 
 
@@ -364,7 +363,7 @@ def convert(name: str, word: str) -> Any:
         return (kind is bool and word == choices[0]) or word
     if kind is not str:
         return yes_or_no(word, choices) if kind is bool else number(kind, word, **about)
-    if choices and name not in EXTENSIBLE:
+    if choices and name not in REGISTERED:  # a name that is not registered here: see `rules.check`
         raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(choices)})")
     if NO_TEXT.search(word):
         raise ArgumentTypeError(f"'{word}' is not UTF-8 text")

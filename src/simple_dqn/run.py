@@ -72,10 +72,10 @@ class Phase:
         """Return the next phase that has steps, or one after the last epoch."""
         if self.name == "train" and config.test_steps:
             return Phase("test", self.epoch)
-        before = max(self.epoch, config.start_epoch)
-        if config.test_steps and not config.train_steps and before < config.epochs:
-            return Phase("test", before + 1)
-        return Phase("train", (before if config.train_steps else max(before, config.epochs)) + 1)
+        epoch = max(self.epoch, config.start_epoch) + 1
+        if config.test_steps and not config.train_steps and epoch <= config.epochs:
+            return Phase("test", epoch)
+        return Phase("train", epoch if config.train_steps else max(epoch, config.epochs + 1))
 
     @property
     def trained(self) -> int:
