@@ -20,7 +20,7 @@ import pytest
 
 from simple_dqn import __version__, main
 from simple_dqn.config import Config
-from simple_dqn.errors import EXTRAS, Interrupt, LostError, UserError, exit_code, printable
+from simple_dqn.errors import EXTRAS, Interrupt, LostError, UserError, call_foreign, exit_code, printable
 from simple_dqn.files import kind_of
 from simple_dqn.presets import PRESETS, USUAL
 from simple_dqn.snapshot import Snapshot
@@ -490,6 +490,12 @@ def test_what_the_user_can_mend_is_a_line(error: Exception, complaint: str, caps
 
     assert exit_code("x", work) == (1 if isinstance(error, LostError) else 2)
     assert capsys.readouterr().err.startswith(f"x: {complaint}")
+
+
+def test_an_error_in_a_package_whose_name_begins_like_this_ones_has_its_place() -> None:
+    file = f"{PROJECT}/src/simple_dqn_rules/mine.py"
+    with pytest.raises(UserError, match=rf"\({re.escape(file)}, line 2\)"):
+        call_foreign("it", lambda: exec(compile("\n1 / 0", file, "exec")))
 
 
 def test_a_broken_pipe_that_is_not_standard_output_is_raised(capfd: Capsys) -> None:

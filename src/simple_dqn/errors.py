@@ -124,7 +124,7 @@ def cause(error: BaseException, work: Any = None) -> str:
     code = getattr(vars(work).get("__init__") if isinstance(work, type) else work, "__code__", None)
     places: list[tuple[str, int | None]] = [(code.co_filename, code.co_firstlineno)] if code else []
     places += [(call.filename, call.lineno) for call in traceback.extract_tb(error.__traceback__)]
-    own = (str(Path(__file__).parent), "<frozen")  # this package's files, and Python's import system
+    own = (f"{Path(__file__).parent}{os.sep}", "<frozen")  # this package's files, and Python's import system
     theirs = [f" ({file}, line {line})" for file, line in places if not file.startswith(own)]
     what = ": ".join(filter(None, (type(error).__name__, one_line(error))))
     return f"{what}{theirs[-1] if theirs else ''}: fix it"
