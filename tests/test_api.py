@@ -412,6 +412,10 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         "every is": [partial(api.train, "pong", every=every) for every in (0, 1.5, "many", None, True)],
         "register_target_rule": [lambda: api.train("pong", target_rule="mine")],
         "did you mean pong": [lambda: api.make("pongg")],
+        "training is 'no': give True or False": [lambda: api.make("catch", training=cast(Any, "no"))],
+        "not one of these games .*: give what get_state returned": [
+            partial(one_game().set_state, state) for state in ({}, cast(Any, None))
+        ],
         "one game": [lambda: api.GymnasiumEnv(lambda seed: one_game(games=2))],
         "^(game is .*: give text.* with Gymnasium, and give its id|label is .* a path|seed is .*)$": [
             *(partial(api.train, game) for game in (None, 3, "", b"pong", "--help")), lambda: api.make(None),
@@ -426,7 +430,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         ],
         "games and seed": [partial(api.make, "pong", **{name: 2}) for name in ("workers", "random_seed")],
         "File name too long": [lambda: api.train("catch", environment="catch", csv_file="a" * 300)],
-        "positional arguments|makes no game": [partial(api.GymnasiumEnv, make) for make in (lambda: 1, int)],
+        "positional arguments|does not make one game": [partial(api.GymnasiumEnv, make) for make in (lambda: 1, int)],
         "cannot name a|up to 100 letters": [
             partial(register, name, entry) for _, register, entry in REGISTERS
             for name in ("auto", "none", "", "a b", "1a", 3, "x" * 300)

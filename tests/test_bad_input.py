@@ -181,6 +181,7 @@ train no.py => cannot read | no.py
 train Count-v1 => no environment 'Count-v1' | --import
 train no_such_module:Count-v1 => --import no_such_module | no such module
 train pong --import gamez => no such module
+train pong --import README.md => no such module: install it, or give the path of its file, FILE.py
 train pong --import= => --import '' | give a file
 train pong --import --epochs => --import '--epochs' | give a file
 train pong --import syntax.py => syntax.py, line 1
@@ -197,6 +198,7 @@ sweep CartPole-v1 --terminal_on_life_loss false => --terminal_on_life_loss works
 sweep pong --emulator warp --color_averaging true => --emulator warp cannot average colors: add
 sweep catch --workers 2 --processes 9 => --processes 9 is more than the games of --workers 2: lower it
 sweep compare => NAME=CSV,CSV
+sweep compare a=none.py => does not begin with the names of columns | plot.sh reads others with --skiprows 0
 sweep compare a=steps.csv => there is no field 'average_reward' in steps.csv
 train Pendulum-v1 => Pendulum-v1 has no discrete actions
 sweep Pendulum-v1 --environment gym => Pendulum-v1 has no discrete actions

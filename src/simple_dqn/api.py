@@ -27,7 +27,7 @@ from simple_dqn.errors import Interrupt, UserError
 from simple_dqn.own_code import check_call, import_code, register
 from simple_dqn.run import make_environment, make_network, make_player
 from simple_dqn.samplers import SAMPLERS, Uniform
-from simple_dqn.snapshot import Snapshot, check_fits, check_layers
+from simple_dqn.snapshot import MALFORMED, Snapshot, check_fits, check_layers, quotable
 from simple_dqn.snapshot.saver import best_snapshot, snapshots_after
 from simple_dqn.statistics import PhaseSummary, Statistics, Writer
 from simple_dqn.statistics.writers import TRACKERS, Console, ConsoleHandler
@@ -212,6 +212,8 @@ def make(
         raise UserError("workers and random_seed are called games and seed here: give those")
     if seed is None:
         raise UserError("seed is None: give a whole number, such as 0")
+    if not isinstance(training, bool):
+        raise UserError(f"training is {training!r}: give True or False")
     asked = {"preset": preset, **read_settings({"workers": games, "random_seed": seed}, NAMES), **settings}
     given = resolve(read([_word("game", game), *_flag_words(asked)], "simple-dqn train"))
     rules.check(Config(environment=given.environment))  # those of training may not fit
@@ -263,7 +265,12 @@ class _CheckedGames(Environment):
         return self._open().get_state()
 
     def set_state(self, state: CheckpointState) -> None:
-        self._open().set_state(state)
+        games = self._open()
+        try:
+            games.set_state(state)
+        except MALFORMED as error:
+            remedy = "give what get_state returned for such games"
+            raise UserError(f"the state is not one of these games ({quotable(error)}): {remedy}") from None
 
     def close(self) -> None:
         self._closed = True
@@ -315,7 +322,7 @@ class TrainedAgent:
     def __init__(self, path: str | Path, game: str | None = None, **settings: Unpack[Settings]) -> None:
         file = hub.local(_word("path", path))
         snapshot = play.open_snapshot(file, None if game is None else _word("game", game))
-        self.__setstate__((file, snapshot, parser_of_settings("simple-dqn", "").parse(_flag_words(settings))))
+        self.__setstate__((file, snapshot, parser_of_settings("simple-dqn train", "").parse(_flag_words(settings))))
 
     def __getstate__(self) -> tuple[Path, Snapshot, dict[str, Any]]:
         """Return the state of a copy or a pickle, with the weights; its random streams begin anew."""

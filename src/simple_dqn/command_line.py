@@ -205,6 +205,8 @@ def read(file: str) -> dict[str, Any]:
         line = found["problem_mark"].line if "problem" in found else text.count("\n", 0, found["position"])
         problem = found.get("problem") or found["reason"]
         raise UserError(f"{file}, line {line + 1}: {problem}: fix it") from None
-    except (OverflowError, ValueError, RecursionError, ArgumentTypeError, UserError) as error:  # "\UFFFFFFFF"
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+    except (OverflowError, ValueError, RecursionError, ArgumentTypeError) as error:  # "\UFFFFFFFF"
         raise UserError(f"{file}: {reason_in_file(error)}: fix it") from None
     return {"config": file, **preset, **values}

@@ -48,7 +48,7 @@ def import_code(names: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
         except UserError:
             raise
         except (Exception, SystemExit) as error:
-            absent = isinstance(error, ModuleNotFoundError) and error.name == key
+            absent = isinstance(error, ModuleNotFoundError) and f"{key}.".startswith(f"{error.name}.")
             why = "there is no such module: install it, or give the path of its file, FILE.py"
             raise UserError(f"--import {name}: {why if absent else cause(error)}") from error
         new = [id_ for id_, spec in gymnasium.registry.items() if before.get(id_) is not spec]

@@ -381,7 +381,7 @@ class GymnasiumEnv(gymnasium.Env[Screen, Any]):
     def _made(self, seed: int) -> Environment:
         made = call_foreign(f"making a game by {self._make!r}", self._make, seed)
         if not isinstance(made, Environment) or made.games != 1:
-            raise UserError(f"{self._make!r} makes no game: give a function from a seed to one of one game")
+            raise UserError(f"{self._make!r} does not make one game: give a function from a seed to one game")
         return made
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Screen, dict[str, Any]]:

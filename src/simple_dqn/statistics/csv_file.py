@@ -152,8 +152,8 @@ def read_run(path: Path, name: str, skip_rows: int | None = None, delimiter: str
         if skip_rows is None:
             names = [field_name(word) for word in next(lines, [])]
             if not {"epoch", "phase"} <= set(names):
-                problem = "does not begin with the names of columns: give a CSV of train.sh's, or, without"
-                raise UserError(f"{path} {problem} this row, --skiprows 0; other separators need --delimiter")
+                remedy = "give a CSV of train.sh's (plot.sh reads others with --skiprows 0 or --delimiter)"
+                raise UserError(f"{path} does not begin with the names of columns: {remedy}")
         columns: dict[str, list[float]] = {field: [] for field in names if field != "phase"}
         for number, row in enumerate(islice(lines, skip_rows, None), 1):
             if len(row) < len(names):

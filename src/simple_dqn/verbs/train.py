@@ -144,7 +144,7 @@ def _resume_run(
 
 def resume(arguments: Sequence[str], program: str) -> None:
     """Continue a run from the folder of its checkpoints, or from one of its snapshots."""
-    about = "Continue a training run from its checkpoint or a snapshot."
+    about = "Continue a training run from its checkpoint, with all its settings, or from a snapshot."
     example, used = "snapshots/pong_checkpoint", "epochs train_steps test_steps learning_rate"
     text = f"{play.SNAPSHOT}, or the folder {example}"
     given = parser_for(program, about, example, snapshot=text, most_used=used).parse(arguments)
