@@ -139,6 +139,7 @@ def main(arguments: Sequence[str], program: str) -> None:
             run.job = ((*command, *files), str(run.log))
         _write_plan(results / "sweep.json", runs)
         if given.get("suite") and (waiting := [run for run in runs if run.state == "waiting"]):
+            print(f"Measuring the speed of {waiting[0].name} in a short training", file=sys.stderr, flush=True)
             print(_forecast(waiting, configs[0], slots, work), file=sys.stderr, flush=True)
         report = Report(runs, results, sys.stderr)
         try:
@@ -146,16 +147,18 @@ def main(arguments: Sequence[str], program: str) -> None:
         finally:
             report.update()
             print(report.write())
+            if any(run.state == "waiting" for run in runs):
+                print("Start the same command again to continue", file=sys.stderr, flush=True)
     if failed := [run for run in runs if run.state == "failed"]:
         why = f"{failed[0].name}: {failed[0].reason}"
         raise UserError(f"{len(failed)} of {len(runs)} runs failed, such as {why}: fix it, and start again")
 
 
 def _write_plan(plan: Path, runs: Sequence[SweepRun]) -> None:
-    """Write the commands of the `runs`; raise UserError if a sweep with other commands is there."""
+    """Write the commands of the `runs`; raise UserError if a sweep with other commands has begun there."""
     commands = {run.name: run.job[0][:-2] for run in runs}  # without the flags of their files
     text = json.dumps(commands, indent=2) + "\n"
-    if not plan.exists():
+    if not (plan.exists() and any(plan.parent.glob("*.log"))):
         with replacing(plan) as beside:
             beside.write_text(text)
     elif read_text(plan, 1 << 30, "remove it, or give another --name") != text:

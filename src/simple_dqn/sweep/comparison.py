@@ -203,5 +203,5 @@ def _line_of(run: SweepRun) -> str:
     words = [f"{run.name}: {run.state}"]
     if run.data:
         _, epochs, (score,) = scored([run.data])
-        words += [f"epoch {epochs.stop - 1}", f"score {'none' if score is None else f'{score:,.6g}'}"]
+        words += [f"epoch {epochs.stop - 1}", "no score" if score is None else f"score {score:,.6g}"]
     return printable(", ".join([*words, *filter(None, [run.reason])]))

@@ -27,10 +27,14 @@ ENDED_WELL = b"The run is done.\n"  # the last line of its log
 MAX_FAILURES = 3  # in a row, without a new checkpoint between them
 RETRY_SECONDS = 3.0  # before the next attempt, times the failures: the process may still be ending
 POLL_SECONDS = 1.0
-# The program of a run. The system kills it when its parent ends, whose process id is the first argument.
+# The program of a run, on the cores of the second argument, if any. The system kills it when its parent
+# ends, whose process id is the first.
 BEGIN = """import ctypes, os, sys
+cores = sys.argv.pop(2)
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG of <sys/prctl.h>
+    if cores:
+        os.sched_setaffinity(0, map(int, cores.split(",")))
 if os.getppid() == int(sys.argv.pop(1)):
     from simple_dqn.main import console
     console()
@@ -74,8 +78,8 @@ class SweepRun(Member):
                 self.reason = work(self.job, stopped)
             except Exception as error:  # Ray has many kinds: the machine is lost, the task was killed, …
                 self.reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            if not self.reason:
-                self.state = "done"
+            if not self.reason or stopped.is_set():
+                self.state, self.reason = "waiting" if self.reason else "done", ""
                 return
             failures = 1 if folder.latest_number() > checkpoint else failures + 1
             self.state = "waiting" if failures < MAX_FAILURES else "failed"
@@ -173,8 +177,6 @@ def carry_out(
     host, stopped = socket.gethostname(), stopped or Event()
     if not Path(log).parent.is_dir():
         return f"{host} has no folder {Path(log).parent}: put the project where all machines find it"
-    if cores and sys.platform == "linux":
-        os.sched_setaffinity(0, cores)  # of this thread, from which the process inherits it
     path = os.pathsep.join(filter(None, (str(SOURCE), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"PYTHONPATH": path, "SIMPLE_DQN_PROGRAM": arguments[0]}
     environment |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
@@ -182,7 +184,8 @@ def carry_out(
         file.write(f"On {host}: {' '.join(arguments)}\n".encode())
         start = file.tell()
         # A session of its own: Ctrl-C is for the process that started the sweep.
-        process = subprocess.Popen([sys.executable, "-P", "-c", BEGIN, str(os.getpid()), *arguments],
+        numbers = ",".join(map(str, cores))
+        process = subprocess.Popen([sys.executable, "-P", "-c", BEGIN, str(os.getpid()), numbers, *arguments],
                                    env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                                    start_new_session=True)  # fmt: skip
         try:
