@@ -322,7 +322,8 @@ class TrainedAgent:
     def __init__(self, path: str | Path, game: str | None = None, **settings: Unpack[Settings]) -> None:
         file = hub.local(_word("path", path))
         snapshot = play.open_snapshot(file, None if game is None else _word("game", game))
-        self.__setstate__((file, snapshot, parser_of_settings("simple-dqn train", "").parse(_flag_words(settings))))
+        given = parser_of_settings("simple-dqn train", "").parse(_flag_words(settings))
+        self.__setstate__((file, snapshot, given))
 
     def __getstate__(self) -> tuple[Path, Snapshot, dict[str, Any]]:
         """Return the state of a copy or a pickle, with the weights; its random streams begin anew."""
