@@ -430,7 +430,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         ],
         "games and seed": [partial(api.make, "pong", **{name: 2}) for name in ("workers", "random_seed")],
         "File name too long": [lambda: api.train("catch", environment="catch", csv_file="a" * 300)],
-        "positional arguments|not make one game": [partial(api.GymnasiumEnv, make) for make in (lambda: 1, int)],
+        "positional arguments|not make one": [partial(api.GymnasiumEnv, make) for make in (lambda: 1, int)],
         "cannot name a|up to 100 letters": [
             partial(register, name, entry) for _, register, entry in REGISTERS
             for name in ("auto", "none", "", "a b", "1a", 3, "x" * 300)

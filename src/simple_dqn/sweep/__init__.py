@@ -139,7 +139,7 @@ def main(arguments: Sequence[str], program: str) -> None:
             run.job = ((*command, *files), str(run.log))
         _write_plan(results / "sweep.json", runs)
         if given.get("suite") and (waiting := [run for run in runs if run.state == "waiting"]):
-            print(f"Measuring the speed of a short {waiting[0].name}", file=sys.stderr, flush=True)
+            print(f"Measuring the speed of {waiting[0].name} in a short training", file=sys.stderr)
             print(_forecast(waiting, configs[0], slots, work), file=sys.stderr, flush=True)
         report = Report(runs, results, sys.stderr)
         try:
