@@ -414,7 +414,7 @@ def test_what_is_wrong_is_told_in_a_line(snapshot: Path) -> None:
         "did you mean pong": [lambda: api.make("pongg")],
         "training is 'no': give True or False": [lambda: api.make("catch", training=cast(Any, "no"))],
         "not one of these games .*: give what get_state returned": [
-            partial(one_game().set_state, state) for state in ({}, cast(Any, None))
+            partial(one_game().set_state, state) for state in cast(Any, ({}, None))
         ],
         "one game": [lambda: api.GymnasiumEnv(lambda seed: one_game(games=2))],
         "^(game is .*: give text.* with Gymnasium, and give its id|label is .* a path|seed is .*)$": [
