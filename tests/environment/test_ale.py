@@ -270,6 +270,18 @@ def test_exact_in_the_middle_of_games(settings: dict[str, Any], processes: tuple
                         assert_same([resumed.step(actions[later])], [expected[later]])
 
 
+@pytest.mark.parametrize("settings", [{}, {"color_averaging": True}], ids=str)
+def test_exact_between_any_two_frames(settings: dict[str, Any]) -> None:
+    """The first frame after ALE restores a state of Yars' Revenge may show a missile elsewhere."""
+    environment, resumed = (
+        games(game="yars_revenge", frame_skip=1, random_starts=0, **NATIVE, **settings) for _ in range(2)
+    )
+    environment.reset()
+    for action in np.random.default_rng(0).integers(environment.actions, size=(150, 1)):
+        resumed.set_state(environment.get_state())
+        assert_same([resumed.step(action)], [environment.step(action)])
+
+
 @pytest.mark.parametrize(("part", "value", "error"), [
     ("calls", np.array([99], np.int8), ValueError), ("calls", np.array([-5], np.int8), ValueError),
     ("held", 18, ValueError), ("held", -1.5, ValueError), ("anchor", 7, AttributeError),

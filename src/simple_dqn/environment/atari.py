@@ -36,7 +36,7 @@ MULTIPLAYER_ONLY = frozenset(("combat", "joust", "maze_craze", "warlords"))
 RESTART = -1  # in the list of calls: the console's reset, which is no action
 SAMPLE_RATE = 30_720  # samples of sound a second: 512 in each of 60 frames
 MOST_SOUND = 2**32 - 2**16  # samples of a WAV file, of a byte each
-CALLS_REPEATED = 64  # at most, to restore a state; each costs 0.05 to 0.1 ms
+CALLS_REPEATED = 64  # at most one more, to restore a state; each costs 0.05 to 0.1 ms
 
 
 def known_games() -> list[str]:
@@ -112,8 +112,8 @@ class AtariGame(Game):
     """One Atari game, in steps of `frame_skip` frames, which starts with a random number of no-ops.
 
     The state that ALE saves lacks the picture: after `restoreState` the next frame would be averaged with an
-    unrelated one. So `get_state` returns an earlier state of ALE and the calls made since then, which
-    `set_state` repeats.
+    unrelated one, and could show a missile of Yars' Revenge elsewhere. So `get_state` returns an earlier
+    state of ALE and the calls made since then, at least two, which `set_state` repeats.
     """
 
     def __init__(
@@ -149,8 +149,7 @@ class AtariGame(Game):
         self._frames_seen = 2 if self._maximum else 1  # of each step, the last ones
         # The last two frames in gray, and their maximum; uint8 [210, 160] in most games.
         self._older, self._newer, self._frame = np.zeros((3, *ale.getScreenDims()), np.uint8)
-        self._anchor = ale.cloneState(include_rng=True)
-        self._calls: list[int] = []  # made since `_anchor`
+        self._anchor, self._calls = ale.cloneState(include_rng=True), list[int]()  # made since `_anchor`
 
     def _start_recordings(self, config: EnvironmentConfig) -> wave.Wave_write | None:
         """Open ALE's window and start the recordings that `config` asks for; return the file of the sound."""
@@ -199,8 +198,7 @@ class AtariGame(Game):
 
     def _restart(self) -> None:
         """Start a new game, without pressing any button in it."""
-        self._anchor = self._ale.cloneState(include_rng=True)
-        self._calls = [RESTART]
+        self._anchor, self._calls = self._ale.cloneState(include_rng=True), [RESTART]
         self._ale.reset_game()
         self._held = NO_OP
         self._see_one_frame()
@@ -231,8 +229,9 @@ class AtariGame(Game):
     def _play_frame(self, action: int) -> int:
         """Emulate one frame with `action`, one of ALE's codes; return its reward in game points."""
         if len(self._calls) == CALLS_REPEATED:
-            self._anchor = self._ale.cloneState(include_rng=True)
-            self._calls = []
+            self._later = self._ale.cloneState(include_rng=True)
+        elif len(self._calls) > CALLS_REPEATED:  # so two calls or more follow `_anchor`
+            self._anchor, self._calls = self._later, self._calls[-1:]
         self._calls.append(action)
         reward: int = self._ale.act(action)
         if self._sound:
@@ -241,8 +240,7 @@ class AtariGame(Game):
                 logger.warning("The recording of sound ends here: a WAV file has at most 4 GiB")
                 self.close()
         if self._watcher:
-            seen, sound = self._ale.getScreenRGB(), self._ale.getAudio()
-            self._watcher(Frame(seen, sound, self._ale.lives(), reward))
+            self._watcher(Frame(self._ale.getScreenRGB(), self._ale.getAudio(), self._ale.lives(), reward))
         return reward
 
     def _see_one_frame(self) -> None:
@@ -279,6 +277,7 @@ class AtariGame(Game):
         self._ale.act(0)
         self._ale.restoreState(self._anchor)
         for call in self._calls:
+            self._later = self._ale.cloneState(include_rng=True)  # only that before the last call is used
             self._ale.reset_game() if call == RESTART else self._ale.act(call)
         self._held = state["held"]
         super().set_state(state)
