@@ -83,9 +83,9 @@ say_size() {
     local settings
     settings=$("$venv/bin/python" -m pip config list 2>/dev/null) || true
     if [[ $OSTYPE == darwin* || $settings =~ index-url=[^$'\n']*/cpu ]]; then
-        say "About to download 0.4 GB, with PyTorch's CPU build; .venv will take 1.5 GB. This takes a minute or a few."
+        say "Downloading 0.4 GB, with PyTorch's CPU build; .venv will take 1.5 GB. This takes a minute or a few."
     else
-        say "About to download about 3 GB, with PyTorch's GPU build; .venv will take 5 GB. This takes up to 10 minutes."
+        say "Downloading about 3 GB, with PyTorch's GPU build; .venv will take 5 GB. This takes up to 10 minutes."
         say "Without an NVIDIA GPU press Ctrl-C, and choose the CPU build, 0.4 GB: see \"Start\" in README.md."
     fi
 }

@@ -150,7 +150,7 @@ def test_an_interrupted_test_is_shown_but_not_saved(agent: Path, capsys: Capsys,
     assert main.run(command) == 2
     out, err = capsys.readouterr()
     assert " over 9 games" in out
-    assert re.search(r"Playing 9 games \(--max_game_frames 60\)\n(.*\n)*.*cannot write .*\n\Z", err)
+    assert re.search(r"Games to play: 9 \(--max_game_frames 60\)\n(.*\n)*.*cannot write .*\n\Z", err)
 
 
 def test_the_games_of_a_test_are_closed_where_it_fails(agent: Path, monkeypatch: Patch, told: Told) -> None:

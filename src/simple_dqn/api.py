@@ -101,7 +101,7 @@ class TrainingRun:
         last = f" up to {self.snapshots[-1]}" if self.snapshots else ""
         best = f", best {self.best}" if self.best else ""
         score = "" if self.mean_reward is None else f", mean reward {self.mean_reward:.2f}"
-        parts = f"{len(self.snapshots)} snapshots{last}{best}{score}, {self.csv_file or 'no CSV'}"
+        parts = f"snapshots: {len(self.snapshots)}{last}{best}{score}, {self.csv_file or 'no CSV'}"
         return f"<TrainingRun{' stopped' if self.stopped else ''}: {parts}>"
 
 

@@ -319,7 +319,7 @@ def evaluate(
     tester = Tester(player, rate, statistics, games, steps)
     statistics.on_phase_start("play" if config.run.play_games else "test", config.run.start_epoch, steps)
     if games:
-        logger.info("Playing %d games (--max_game_frames %d)", games, config.environment.max_game_frames)
+        logger.info("Games to play: %d (--max_game_frames %d)", games, config.environment.max_game_frames)
     tester.begin()
     for _ in tester.play():
         if interrupt.requested:
