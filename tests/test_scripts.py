@@ -164,7 +164,7 @@ def test_the_size_of_the_download_is_told_before(project: Project, settings: str
     _, _, err = project.run("./train.sh", FAKE_SETTINGS=settings, FAKE_PIP="echo pip begins")
     before, begins, _ = err.partition("pip begins")
     assert begins
-    assert re.findall(r"download (?:about )?([\d.]+ GB)", before) == [size]
+    assert re.findall(r"Downloading (?:about )?([\d.]+ GB)", before) == [size]
 
 
 def test_a_failed_installation_is_told_and_begun_anew(project: Project) -> None:
