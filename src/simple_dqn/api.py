@@ -265,9 +265,8 @@ class _CheckedGames(Environment):
         return self._open().get_state()
 
     def set_state(self, state: CheckpointState) -> None:
-        games = self._open()
         try:
-            games.set_state(state)
+            self._open().set_state(state)
         except MALFORMED as error:
             remedy = "give what get_state returned for such games"
             raise UserError(f"the state is not one of these games ({quotable(error)}): {remedy}") from None
@@ -380,7 +379,7 @@ class TrainedAgent:
         number = read_settings({"play_games": games}, NAMES)["play_games"]
         if number < 1:
             raise UserError(f"games: {games} have no score: give at least 1")
-        fixed = play.PLAYS_ONLY | {"workers": min(self._snapshot.flags.get("workers", 1), number)}
+        fixed = play.PLAYS_ONLY | {"workers": play.workers_for(number, self._snapshot.flags)}
         config = self._config(fixed, seed, epsilon, play_games=number)
         with make_environment(config, training=False) as environment:
             player = make_player(config, environment, self._network)
@@ -397,7 +396,7 @@ class TrainedAgent:
         for `evaluate`.
         """
         fixed = play.ONE_GAME | ({} if game is None else {"game": _word("game", game)})
-        config = self._config(fixed, seed, epsilon, workers=1, processes=0)
+        config = self._config(fixed, seed, epsilon, workers=1, processes=0)  # `load`'s are for `evaluate`
         seen: deque[Frame] = deque(maxlen=1)
         with make_environment(config, training=False, watcher=seen.append if frames else None) as environment:
             check_fits(self._path, self._snapshot, environment.name, environment.actions)

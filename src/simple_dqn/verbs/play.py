@@ -114,6 +114,11 @@ def portable(snapshot: dict[str, Any]) -> dict[str, Any]:
     return {**snapshot, "datatype": "auto"} if snapshot.get("datatype") == "bfloat16" else snapshot
 
 
+def workers_for(games: int, snapshot: dict[str, Any]) -> Any:
+    """Return the workers of a test: as many as in training, but not more than `games`; 0: no limit."""
+    return min(snapshot.get("workers", 1), games or math.inf)
+
+
 def check_weights(config: Config) -> Snapshot | None:
     """Return the snapshot to load, if any, or raise UserError, before PyTorch is imported, if it is unfit."""
     if not config.run.load_weights:
@@ -175,7 +180,7 @@ def test(arguments: Sequence[str], program: str) -> Evaluation:
     rules = evaluation.PROTOCOLS[protocol]
     games = given.get("play_games") or rules.games
     fixed = PLAYS_ONLY | evaluation.protocol_flags(protocol, snapshot.actions)
-    fixed["workers"] = min(snapshot.flags.get("workers", 1), games or math.inf)  # as in training
+    fixed["workers"] = workers_for(games, snapshot.flags)
     if not snapshot.flags.get("test_steps"):  # trained without tests
         fixed["test_steps"] = RunConfig().test_steps
     if given.get("random_starts"):  # in place of the protocol's no-ops, which are counted in frames
